@@ -1,120 +1,130 @@
-"""Admission of requests to the memory and the threads of the process, before their bodies are read."""
+"""Admission of requests to the memory of the process, before their bodies are read."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Self
 
-from floecat.errors import UnavailableError
+from floecat.errors import BadRequestError, PayloadTooLargeError, UnavailableError
 from floecat.working_memory import Reservation, WorkingMemory
 from floecat_rest.requests import Services, header_of
-from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE, name_store, read_at_once, use_storage_threads
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
+    from litestar.types import Receive, ReceiveMessage
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "AdmittedRequest"]
 
 
-_BODILESS = frozenset({"GET", "HEAD"})
-_LARGE_BYTES = 1 << 20
+_LARGE_BYTES: Final = 1 << 20
 """Larger bodies are worked on one at a time: decoding, checking and rendering them hold the interpreter."""
-_LEAST_PATIENCE_S = 0.05
-_RETRY_AFTER_S = 5
+_LEAST_PATIENCE_S: Final = 0.05
+_RETRY_AFTER_S: Final = 5
 
 
 class Admission:
-    """Middleware behind authentication.
+    """Admits requests.
 
-    A request holds memory from its body to the start of its answer. It runs in threads of its kind. Requests
-    with large bodies take turns, once their bodies are there. A body that comes slowly gives way to those who
-    wait for its memory.
+    A request holds memory from its body to the start of its answer. Requests with large bodies take turns,
+    once their bodies are there. A body that comes slowly gives way to those who wait for its memory.
     """
 
-    def __init__(self, app: ASGIApp, services: Services, *, patience_s: float | None = None) -> None:
-        """Wrap an application.
+    def __init__(self, services: Services, *, patience_s: float | None = None) -> None:
+        """Sets the bounds.
 
         Args:
-            app: the application.
             services: of the process.
             patience_s: how long a large body may take while others wait for memory; by default half the time
                 that they wait.
         """
-        self._app = app
-        self._services = services
-        self._memory = services.working_memory
-        self._patience_s = max(
-            self._memory.wait_s / 2 if patience_s is None else patience_s, _LEAST_PATIENCE_S
-        )
+        self.memory = services.working_memory
+        self.patience_s = max(self.memory.wait_s / 2 if patience_s is None else patience_s, _LEAST_PATIENCE_S)
         # of what needs more than the whole budget, one runs at a time
-        self._turns = WorkingMemory(1, wait_ms=services.settings.limits.working_memory_wait_ms)
-        self._largest_bytes = services.settings.gateway.max_request_body_bytes
+        self.turns = WorkingMemory(1, wait_ms=services.settings.limits.working_memory_wait_ms)
+        self.largest_bytes = services.settings.gateway.max_request_body_bytes
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reserve what the body is announced to take, or what comes of it, and pass the request on.
+    def request(self) -> AdmittedRequest:
+        """The work of a request, a context: what it holds is given back at the end."""
+        return AdmittedRequest(self)
+
+
+class AdmittedRequest:
+    """What one request holds."""
+
+    __slots__ = ("_held", "_limits", "_turn")
+
+    def __init__(self, limits: Admission) -> None:
+        self._limits = limits
+        self._held = limits.memory.work()
+        self._turn: Reservation | None = None
+
+    def __enter__(self) -> Self:
+        self._held.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+        self._held.__exit__(*error)
+
+    def release(self) -> None:
+        """Give everything back: an answer is sent as fast as the client reads it, which is no work."""
+        self._held.release()
+        if self._turn is not None:
+            self._turn.release()
+
+    async def read(self, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> bytes:
+        """The body: reserves what it is announced to take, or what comes of it, and a turn if it is large.
 
         Raises:
+            BadRequestError: its announced length is no number, or the client went away.
+            PayloadTooLargeError: it is larger than `floecat.gateway.max-request-body-bytes`.
             UnavailableError: other requests held the memory all the time.
         """
-        options = scope["route_handler"].opt
-        if AT_ONCE in options:
-            read_at_once()
-        elif WITHOUT_STORAGE not in options:
-            use_storage_threads()
-        name_store(lambda: self._store_of(scope))
-        with self._memory.work() as held:
-            announced = header_of(scope["headers"], b"content-length")
-            turn: Reservation | None = None
-            if announced is None:
-                if scope.get("method") not in _BODILESS:
-                    turn = self._turns.work()
-                    receive = self._counted(receive, held, turn)
-            elif announced.isdecimal() and int(announced) <= self._largest_bytes:
-                # a larger one is answered 413 by the application, which does not read it
-                await held.take_async(int(announced))
-                if int(announced) > _LARGE_BYTES:
-                    turn = self._turns.work()
-                    receive = self._counted(receive, None, turn)
-
-            def answer(message: Message) -> Awaitable[None]:
-                # the answer is sent as fast as the client reads it, which is no work
-                held.release()
-                if turn is not None:
-                    turn.release()
-                return send(message)
-
-            try:
-                await self._app(scope, receive, answer)
-            finally:
-                if turn is not None:
-                    turn.release()
-
-    def _counted(self, receive: Receive, held: Reservation | None, turn: Reservation) -> Receive:
-        """Reserves memory for a body as it comes, unless it was announced, and a turn once it is there."""
+        announced = header_of(headers, b"content-length")
         size = 0
-        until_s = time.monotonic() + self._patience_s
+        if announced is not None:
+            if not announced.isdecimal():
+                raise BadRequestError(f"Invalid content-length: {announced!r}")
+            size = int(announced)
+            self._check_size(size)
+            await self._held.take_async(size)
+        if announced is not None and size <= _LARGE_BYTES:
+            return await self._read_parts(receive, None, is_counted=True)
+        until_s = time.monotonic() + self._limits.patience_s
+        body = await self._read_parts(receive, until_s, is_counted=announced is not None)
+        self._turn = self._limits.turns.work()
+        await self._turn.take_async(len(body))
+        return body
 
-        async def counted() -> ReceiveMessage:
-            nonlocal size
-            message = await self._next_part(receive, until_s)
-            if message["type"] == "http.request":
-                size += len(message["body"])
-                if held is not None:
-                    await held.take_async(len(message["body"]))
-                if not message["more_body"]:
-                    await turn.take_async(size)
-            return message
+    async def _read_parts(self, receive: Receive, until_s: float | None, *, is_counted: bool) -> bytes:
+        """Reads all parts. A slow client is waited for without a bound until `until_s`; None is for ever."""
+        size = 0
+        parts = []
+        while True:
+            message = await (receive() if until_s is None else self._next_part(receive, until_s))
+            if message["type"] != "http.request":
+                raise BadRequestError("The client closed the connection before the body was complete")
+            part = message["body"]
+            size += len(part)
+            self._check_size(size)
+            if not is_counted:
+                await self._held.take_async(len(part))
+            parts.append(part)
+            if not message["more_body"]:
+                return b"".join(parts)
 
-        return counted
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.largest_bytes:
+            raise PayloadTooLargeError(
+                "The body of the request is larger than floecat.gateway.max-request-body-bytes"
+            )
 
     async def _next_part(self, receive: Receive, until_s: float) -> ReceiveMessage:
         """Waits for a part of a body: from a time on only while nobody waits for memory."""
         while True:
             left_s = until_s - time.monotonic()
-            if left_s <= 0 and self._memory.is_waited_for:
+            if left_s <= 0 and self._limits.memory.is_waited_for:
                 raise UnavailableError(
                     "The body comes too slowly while other large requests wait for memory: it took half of"
                     " floecat.limits.working-memory-wait-ms; try again later",
@@ -122,14 +132,7 @@ class Admission:
                 )
             try:
                 # not by `wait_for`, which before Python 3.12 may lose that the request is stopped
-                async with asyncio.timeout(left_s if left_s > 0 else self._patience_s / 4):
+                async with asyncio.timeout(left_s if left_s > 0 else self._limits.patience_s / 4):
                     return await receive()
             except TimeoutError:
                 continue
-
-    def _store_of(self, scope: Scope) -> str | None:
-        kernel, parameters = self._services.kernel, scope["path_params"]
-        name = parameters.get("prefix") or parameters.get("catalog")
-        if kernel is None or name is None:
-            return None
-        return kernel.catalogs.storage_of(scope["user"].account_id, unquote(name))

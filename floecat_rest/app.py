@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING
 
 from litestar import Litestar
 from litestar.datastructures import State
-from litestar.exceptions import HTTPException
-from litestar.middleware import DefineMiddleware
 
 from floecat.auth.authentication import open_authentication
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
-from floecat_rest.admission import Admission
-from floecat_rest.authentication import AuthenticationMiddleware, Authenticator
+from floecat_rest.authentication import Authenticator
 from floecat_rest.browsers import guard_browsers
-from floecat_rest.compression import AnswerCompression
-from floecat_rest.errors import answer_error
+from floecat_rest.dispatch import Dispatcher
 from floecat_rest.front_page import FrontPageController
 from floecat_rest.iceberg.config import ConfigController, served_endpoints
 from floecat_rest.iceberg.fast_loads import FastLoadAnswers
@@ -48,7 +44,6 @@ from floecat_rest.iceberg.views import (
     ViewController,
     ViewsController,
 )
-from floecat_rest.json_responses import JsonResponse
 from floecat_rest.management.captures import (
     CancelCaptureController,
     CaptureController,
@@ -165,21 +160,14 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,
-        response_class=JsonResponse,
         state=State({Services.STATE: services}),
-        middleware=[
-            DefineMiddleware(AuthenticationMiddleware, authenticator=authenticator),
-            DefineMiddleware(Admission, services=services),
-        ],
-        exception_handlers={HTTPException: answer_error, Exception: answer_error},
-        request_max_body_size=settings.gateway.max_request_body_bytes,
         lifespan=[_lifespan(services)],
         openapi_config=None,
         logging_config=None,
     )
     app.state[Descriptions.STATE] = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
-    named = EmptyNames(AnswerCompression(app), services, authenticator)
+    named = EmptyNames(Dispatcher(app, services, authenticator), services, authenticator)
     loads = FastLoadAnswers(named, services, authenticator, path_template=_template(TableController.path))
     guarded = guard_browsers(loads, settings.gateway)
     # the log gets raw paths, which hold no line breaks, of refused requests too
@@ -194,7 +182,7 @@ def _template(path: str) -> str:
 def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        threads = RequestThreads(services.settings)
+        threads = services.threads = RequestThreads(services.settings)
         asyncio.get_running_loop().set_default_executor(threads)
         timeout_ms = services.settings.store.timeout_ms
         readiness = services.readiness = Readiness(timeout_ms=timeout_ms)

@@ -11,9 +11,9 @@ from floecat.fair_queue import name_account
 from floecat_rest.threads import in_login_thread
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, Receive, Scope, Send
+    from litestar.types import Scope
 
-__all__ = ["PUBLIC", "AuthenticationMiddleware", "Authenticator"]
+__all__ = ["PUBLIC", "Authenticator"]
 
 PUBLIC = "public"
 """Key in `opt` of routes that need no login."""
@@ -39,17 +39,3 @@ class Authenticator:
             principal = await in_login_thread(partial(authentication.verify, credentials))
         name_account(principal.account_id)
         return principal
-
-
-class AuthenticationMiddleware:
-    """Sets `scope["user"]` to the principal, on every route that is not public."""
-
-    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
-        self._app = app
-        self._authenticator = authenticator
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Authenticate a request and pass it on."""
-        if not scope["route_handler"].opt.get(PUBLIC):
-            scope["user"] = await self._authenticator.authenticate(scope)
-        await self._app(scope, receive, send)

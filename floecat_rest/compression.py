@@ -5,15 +5,14 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING, Final
 
-from litestar.enums import ScopeType
-
 from floecat_rest.documents import accepts_gzip
+from floecat_rest.json_responses import Answer
 from floecat_rest.requests import header_of
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
-__all__ = ["AnswerCompression"]
+__all__ = ["AnswerCompression", "compress_long"]
 
 _LEAST_BYTES: Final = 1 << 10
 _LEVEL: Final = 3
@@ -29,9 +28,6 @@ class AnswerCompression:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and compress its answer where that is worth it."""
-        if scope["type"] != ScopeType.HTTP:
-            await self._app(scope, receive, send)
-            return
         start: HTTPResponseStartEvent | None = None
 
         async def send_compressed(message: Message) -> None:
@@ -49,6 +45,11 @@ class AnswerCompression:
             await send(message)
 
         await self._app(scope, receive, send_compressed)
+
+
+def compress_long(answer: Answer) -> ASGIApp:
+    """What sends an answer: with compression, if it is long enough to be worth it."""
+    return AnswerCompression(answer) if len(answer.body) >= _LEAST_BYTES else answer
 
 
 def _compressed(start: HTTPResponseStartEvent, body: bytes) -> bytes:

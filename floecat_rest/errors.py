@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from litestar import Request, Response
 from litestar.exceptions import HTTPException, NotFoundException, ValidationException
 
 from floecat import errors
+from floecat_rest.json_responses import Answer
 from floecat_rest.request_log import request_id_of
+
+if TYPE_CHECKING:
+    from litestar.types import Scope
 
 __all__ = [
     "ERROR_KINDS",
@@ -91,7 +94,6 @@ _FRAMEWORK_TYPES: Mapping[int, str] = {
     403: "ForbiddenException",
     404: "NotFoundException",
     405: "UnsupportedOperationException",
-    413: "BadRequestException",
     503: "ServiceUnavailableException",
 }
 
@@ -137,10 +139,10 @@ def encode_error(error: ErrorModel) -> bytes:
     return msgspec.json.encode(IcebergErrorResponse(ErrorModel(message, error.type, error.code)))
 
 
-def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Exception handler of the application: renders any error, and logs those that an operator must see."""
-    request_id = request_id_of(request.scope)
-    path = request.scope["path"]
+def answer_error(scope: Scope, error: Exception) -> Answer:
+    """The answer for any error of a request. Logs those that an operator must see."""
+    request_id = request_id_of(scope)
+    method, path = scope.get("method"), scope["path"]
     raised = error
     if isinstance(error, NotFoundException) or (
         isinstance(error, errors.NoSuchWarehouseError) and path.startswith(_DOUBLED)
@@ -153,8 +155,8 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
         _log.log(
             logging.ERROR if internal else logging.WARNING,
             "%s %s failed: %s%s [%s]",
-            request.method,
-            request.scope["path"],
+            method,
+            path,
             error if known else type(error).__name__,
             "" if internal else _reason(error),
             request_id,
@@ -162,8 +164,8 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
         )
     _release(raised)
     # A response to HEAD has no body, errors included.
-    content = b"" if request.method == "HEAD" else encode_error(described)
-    return Response(content, status_code=described.code, headers=headers, media_type="application/json")
+    content = b"" if method == "HEAD" else encode_error(described)
+    return Answer(described.code, content, [(k.encode(), v.encode("latin-1")) for k, v in headers.items()])
 
 
 def _release(error: BaseException | None) -> None:
@@ -201,8 +203,6 @@ def _describe_framework_error(error: HTTPException, request_id: str) -> tuple[Er
     if status >= 500 and status != 503:
         return _internal(request_id), {}
     message = _validation_message(error) if isinstance(error, ValidationException) else error.detail
-    if status == 413:
-        message = "The body of the request is larger than floecat.gateway.max-request-body-bytes"
     kind = _FRAMEWORK_TYPES.get(status, "BadRequestException" if status < 500 else "InternalServerError")
     return ErrorModel(message, kind, status), dict(error.headers or {})
 

@@ -13,10 +13,9 @@ them. It merges empty segments, and would answer for another resource.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from litestar import Request
 from litestar.enums import ScopeType
 
 from floecat.entries.names import missing_namespace, missing_table, missing_view
@@ -80,8 +79,7 @@ class EmptyNames:
             await self._authenticator.authenticate(scope)
         except FloecatError as refusal:
             error = refusal
-        request: Request[Any, Any, Any] = Request(scope)
-        await answer_error(request, error).to_asgi_response(None, request)(scope, receive, send)
+        await answer_error(scope, error)(scope, receive, send)
 
 
 def empty_name_error(method: str, path: str, separator: NamespaceSeparator) -> FloecatError | None:

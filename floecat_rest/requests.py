@@ -29,6 +29,7 @@ from floecat_rest.documents import DocumentResponse, Documents
 from floecat_rest.errors import UnsupportedMediaTypeError
 from floecat_rest.process_metrics import ProcessMetrics
 from floecat_rest.readiness import Readiness
+from floecat_rest.threads import RequestThreads
 
 __all__ = [
     "CatalogRequest",
@@ -84,6 +85,9 @@ class Services:
     process_metrics: ProcessMetrics | None = None
     """Likewise."""
 
+    threads: RequestThreads | None = None
+    """Likewise."""
+
     endpoints: list[str] = field(default_factory=list)
     """What is served, as `/v1/config` lists it."""
 
@@ -99,7 +103,17 @@ class Services:
 
 
 class CatalogRequest(Request[Principal, None, Any]):
-    """A request, as handlers see it: who asks, what the path names, what the body says."""
+    """A request, as handlers see it: who asks, what the path names, what the body says.
+
+    Attributes:
+        sent: the body, if its handler takes one.
+    """
+
+    sent: bytes = b""
+
+    async def body(self) -> bytes:
+        """The body, for the framework."""
+        return self.sent
 
     @property
     def services(self) -> Services:

@@ -15,13 +15,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from functools import partial
 from itertools import chain
-from queue import SimpleQueue
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from litestar.concurrency import sync_to_thread
 
@@ -37,7 +37,6 @@ __all__ = [
     "in_login_thread",
     "in_storage_thread",
     "name_store",
-    "read_at_once",
     "use_storage_threads",
 ]
 
@@ -55,7 +54,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_Kind = Literal["store", "storage", "login", "at once"]
+_Kind = Literal["store", "storage", "login"]
 _kind: ContextVar[_Kind] = ContextVar("kind", default="store")
 
 
@@ -65,11 +64,6 @@ _store: ContextVar[Callable[[], str | None]] = ContextVar("store", default=lambd
 def use_storage_threads() -> None:
     """Work that is submitted in this context from now on may wait for object storage."""
     _kind.set("storage")
-
-
-def read_at_once() -> None:
-    """Work that is submitted in this context from now on reads a few rows; see `AT_ONCE`."""
-    _kind.set("at once")
 
 
 def name_store(store: Callable[[], str | None]) -> None:
@@ -107,34 +101,54 @@ async def _in_thread(kind: _Kind, work: Callable[[], T]) -> T:
         _kind.reset(token)
 
 
-class _Work:
-    """A call for a thread. It is claimed once: by the thread that runs it, or when it is refused.
+class _Work(NamedTuple):
+    """A call for a thread.
 
     Attributes:
+        store: the store that it waits for, if its calls have a share of the threads.
         account: whose it is.
-        store: the store that it waits for.
-        is_queued: whether the next thread may take it; otherwise it waits until others of its store are done.
     """
 
-    __slots__ = ("_calls", "account", "future", "is_queued", "loop", "store")
+    call: Callable[[], Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    store: str | None
+    account: Hashable
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any], store: str | None) -> None:
-        self.loop = loop
-        self.account = current_account()
-        self.store = store
-        self.is_queued = False
-        self.future: asyncio.Future[Any] = loop.create_future()
-        self._calls = [call]
 
-    def claim(self) -> Callable[[], Any] | None:
-        try:
-            return self._calls.pop()
-        except IndexError:
-            return None
+class _Thread(threading.Thread):
+    """A thread that runs one call after the other. While it is idle, it waits for its own lock."""
+
+    def __init__(self, name: str, next_work: Callable[[_Thread, _Work | None], _Work | None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._next_work = next_work
+        self._is_idle = threading.Lock()
+        self._is_idle.acquire()
+        self.ends = False
+
+    def wake(self) -> None:
+        """Have the thread, which is idle, look for work, or end."""
+        self._is_idle.release()
+
+    def run(self) -> None:
+        """Run calls until the thread is to end."""
+        while True:
+            work = self._next_work(self, None)
+            # an idle thread has no call, so it does not keep the last request alive
+            while work is not None:
+                _run(work)
+                work = self._next_work(self, work)
+            if self.ends:
+                return
+            self._is_idle.acquire()
 
 
 class HandlerThreads(ThreadPoolExecutor):
-    """Executor for the event loop that runs it. Threads start when they are needed, up to a number."""
+    """Executor for the event loop that runs it. Threads start when they are needed, up to a number.
+
+    One idle thread is woken at a time, the one that was busy last. It wakes the next one if there is more to
+    do than its own call. So short calls that come together take few threads, which hinder each other less.
+    """
 
     def __init__(
         self,
@@ -158,15 +172,17 @@ class HandlerThreads(ThreadPoolExecutor):
         self._most = max_threads
         self._queue_wait_ms = queue_wait_ms
         self._most_queued = most_queued
-        self._most_of_store = max_threads if most_of_store is None else most_of_store
-        self._in_flight: Counter[str] = Counter()
+        self._most_of_store = most_of_store
+        self._counting = threading.Lock()
+        self._started: list[_Thread] = []
+        self._idle: list[_Thread] = []
+        self._is_waking = False
+        """Whether a thread was woken or started, and has not looked for work yet."""
+        self._queue: deque[_Work] = deque()
+        self._in_flight: dict[str, int] = {}
         """Calls of each store that are in the queue or run."""
         self._held_back: defaultdict[str, FairQueue[_Work]] = defaultdict(FairQueue)
-        self._queue: SimpleQueue[_Work | None] = SimpleQueue()
-        self._started: list[threading.Thread] = []
-        self._waiting = 0
-        self._unclaimed = 0
-        self._counting = threading.Lock()
+        """Calls that wait until others of their store are done."""
         self._closed = False
         self._ends_within_s = ends_within_s
         self._ends_at_s = 0.0
@@ -184,40 +200,31 @@ class HandlerThreads(ThreadPoolExecutor):
         """
         if self._closed:
             raise RuntimeError("the handler threads are shut down")
-        call = (lambda: fn(*args, **kwargs)) if args or kwargs else fn
-        work = _Work(asyncio.get_running_loop(), call, _store.get()())
+        call = partial(fn, *args, **kwargs) if args or kwargs else fn
+        loop = asyncio.get_running_loop()
+        store = None if self._most_of_store is None else _store.get()()
+        work = _Work(call, loop.create_future(), loop, store, current_account())
         with self._counting:
-            held_back = work.store is not None and self._in_flight[work.store] >= self._most_of_store
-            lacking = not held_back and self._waiting <= self._queue.qsize()
-            starts = lacking and len(self._started) < self._most
-            waits = held_back or (lacking and not starts)
-            ahead = len(self._held_back[str(work.store)]) if held_back else self._unclaimed
-            if waits and ahead == self._most_queued:
-                refusal = self._refusal(held_back, f"floecat.limits.queued-requests ({ahead}) wait for them")
-                self._make_room(work, held_back, refusal)
-            if held_back:
-                self._held_back[str(work.store)].append(work)
-            else:
-                self._put(work)
-        if starts:
-            thread = threading.Thread(target=self._work, name=f"floecat-{len(self._started)}", daemon=True)
-            self._started.append(thread)
-            thread.start()
-        elif waits and self._queue_wait_ms is not None:
-            work.loop.call_later(self._queue_wait_ms / 1000, self._refuse, work)
+            waits = self._append(work)
+            wake = self._next_thread()
+        if wake is not None:
+            wake()
+        if waits and self._queue_wait_ms is not None:
+            loop.call_later(self._queue_wait_ms / 1000, self._refuse, work)
         return work.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
         """End the threads once what was submitted is done, but leave behind those that hang."""
         if not self._closed:
-            self._closed = True
             self._ends_at_s = time.monotonic() + self._ends_within_s
             with self._counting:
+                self._closed = True
                 for work in chain.from_iterable(self._held_back.values()):
                     self._put(work)
                 self._held_back.clear()
-            for _ in self._started:
-                self._queue.put(None)
+                idle, self._idle = self._idle, []
+            for thread in idle:
+                thread.wake()
         if wait:
             for thread in self._started:
                 thread.join(max(0.0, self._ends_at_s - time.monotonic()))
@@ -226,31 +233,105 @@ class HandlerThreads(ThreadPoolExecutor):
     def waiting(self) -> int:
         """Calls that wait for a thread."""
         with self._counting:
-            return self._unclaimed + sum(map(len, self._held_back.values()))
+            return len(self._queue) + sum(map(len, self._held_back.values()))
+
+    def _append(self, work: _Work) -> bool:
+        """Put a call into its queue.
+
+        Returns:
+            Whether it waits for another one.
+        """
+        held_back = work.store is not None and self._in_flight.get(work.store) == self._most_of_store
+        if held_back:
+            ahead = len(self._held_back[str(work.store)])
+        else:
+            ahead = len(self._queue) - self._is_waking - len(self._idle) - self._most + len(self._started)
+        if self._most_queued is not None and ahead >= self._most_queued:
+            refusal = self._refusal(held_back, f"floecat.limits.queued-requests ({ahead}) wait for them")
+            self._make_room(work, held_back, refusal)
+        if held_back:
+            self._held_back[str(work.store)].append(work)
+        else:
+            self._put(work)
+        return ahead >= 0
+
+    def _put(self, work: _Work) -> None:
+        self._queue.append(work)
+        if work.store is not None:
+            self._in_flight[work.store] = self._in_flight.get(work.store, 0) + 1
 
     def _make_room(self, work: _Work, held_back: bool, refusal: UnavailableError) -> None:
         """Refuses a call of the account that keeps the others waiting: the new one, or one in its place."""
         given_up = self._held_back[str(work.store)].make_room(work.account) if held_back else None
         if given_up is None:
             raise refusal
-        given_up.claim()
         _fail(given_up.future, refusal)
 
-    def _put(self, work: _Work) -> None:
-        work.is_queued = True
-        self._unclaimed += 1
-        if work.store is not None:
-            self._in_flight[work.store] += 1
-        self._queue.put(work)
+    def _next_thread(self) -> Callable[[], None] | None:
+        """What wakes or starts a thread, if there is work for one and none is about to take it."""
+        if self._is_waking or not self._queue:
+            return None
+        if self._idle:
+            self._is_waking = True
+            return self._idle.pop().wake
+        if len(self._started) == self._most:
+            return None
+        self._is_waking = True
+        thread = _Thread(f"floecat-{len(self._started)}", self._next_work)
+        self._started.append(thread)
+        return thread.start
+
+    def _next_work(self, thread: _Thread, done: _Work | None) -> _Work | None:
+        """What a thread does next.
+
+        Args:
+            thread: the thread.
+            done: the call that it has run; None if it was woken.
+
+        Returns:
+            The next call; None if the thread is idle now, or is to end.
+        """
+        with self._counting:
+            if done is None:
+                self._is_waking = False
+            elif done.store is not None:
+                self._leave(done.store)
+            work = self._queue.popleft() if self._queue else None
+            if work is None:
+                thread.ends = self._closed
+                if not thread.ends:
+                    self._idle.append(thread)
+                return None
+            wake = self._next_thread()
+        if wake is not None:
+            wake()
+        return work
+
+    def _leave(self, store: str) -> None:
+        """Let the next call of a store into the queue, as one was done or refused."""
+        left = self._in_flight.pop(store) - 1
+        if left:
+            self._in_flight[store] = left
+        others = self._held_back.get(store)
+        if others:
+            self._put(others.popleft())
+        elif others is not None:
+            del self._held_back[store]
 
     def _refuse(self, work: _Work) -> None:
         with self._counting:
-            held_back = not work.is_queued
-            if held_back:
-                self._held_back[str(work.store)].remove(work)
-        if self._claim(work) is not None:
-            why = f"none was free for floecat.limits.queue-wait-ms ({self._queue_wait_ms})"
-            _fail(work.future, self._refusal(held_back, why))
+            others = self._held_back.get(str(work.store))
+            held_back = others is not None and work in others
+            if others is not None and held_back:
+                others.remove(work)
+            elif work in self._queue:
+                self._queue.remove(work)
+                if work.store is not None:
+                    self._leave(work.store)
+            else:
+                return  # a thread has it, or it was refused
+        why = f"none was free for floecat.limits.queue-wait-ms ({self._queue_wait_ms})"
+        _fail(work.future, self._refusal(held_back, why))
 
     def _refusal(self, held_back: bool, why: str) -> UnavailableError:
         whose = "All threads of the service are busy"
@@ -261,42 +342,6 @@ class HandlerThreads(ThreadPoolExecutor):
             )
         message = f"{whose}, and {why}; nothing was done, try again later"
         return UnavailableError(message, retry_after_s=_RETRY_AFTER_S)
-
-    def _claim(self, work: _Work) -> Callable[[], Any] | None:
-        with self._counting:
-            call = work.claim()
-            if call is not None and work.is_queued:
-                self._unclaimed -= 1
-        return call
-
-    def _leave(self, store: str) -> None:
-        """Let the next call of a store into the queue, as one was done."""
-        with self._counting:
-            self._in_flight[store] -= 1
-            others = self._held_back[store]
-            while others and self._in_flight[store] < self._most_of_store:
-                self._put(others.popleft())
-            if not others:
-                del self._held_back[store]
-            if not self._in_flight[store]:
-                del self._in_flight[store]
-
-    def _work(self) -> None:
-        while True:
-            with self._counting:
-                self._waiting += 1
-            work = self._queue.get()
-            with self._counting:
-                self._waiting -= 1
-            if work is None:
-                return
-            call = self._claim(work)
-            if call is not None and not work.future.done():  # its caller may be gone
-                _run(work, call)
-            if work.store is not None:
-                self._leave(work.store)
-            # An idle thread must not keep the last request alive.
-            del work, call
 
 
 class RequestThreads(ThreadPoolExecutor):
@@ -331,22 +376,26 @@ class RequestThreads(ThreadPoolExecutor):
         """Calls that wait for a thread, by what the threads are for."""
         return {kind: pool.waiting for kind, pool in self._pools.items()}
 
+    async def run(self, work: Callable[[], T], *, at_once: bool) -> T:
+        """Run work of a request in a thread, or on the event loop, in the context of the caller.
+
+        Args:
+            work: the work.
+            at_once: whether it reads a few rows; see `AT_ONCE`.
+
+        Raises:
+            UnavailableError: no thread was free for it in time, or too many calls wait already.
+        """
+        if at_once and self.reads_at_once:
+            try:
+                return work()
+            except StoreUnavailableError:
+                pass  # a thread can wait for what this one cannot
+        return await self.submit(copy_context().run, work)
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
-        """Run a function in a thread, as the context of the caller has it; see `HandlerThreads.submit`."""
-        kind = _kind.get()
-        if kind == "at once":
-            if self.reads_at_once:
-                done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-                try:
-                    done.set_result(fn(*args, **kwargs))
-                except StoreUnavailableError:
-                    pass  # a thread can wait for what this one cannot
-                except Exception as error:  # noqa: BLE001 - the outcome, raised where it is awaited
-                    done.set_exception(error)
-                if done.done():
-                    return done
-            kind = "store"
-        return self._pools[kind].submit(fn, *args, **kwargs)
+        """Run a function in a thread of the kind that the context names; see `HandlerThreads.submit`."""
+        return self._pools[_kind.get()].submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads once what was submitted is done; see `HandlerThreads.shutdown`."""
@@ -356,9 +405,11 @@ class RequestThreads(ThreadPoolExecutor):
                 threads.shutdown(waits, cancel_futures=cancel_futures)
 
 
-def _run(work: _Work, call: Callable[[], Any]) -> None:
+def _run(work: _Work) -> None:
+    if work.future.done():
+        return  # its caller is gone
     try:
-        result = call()
+        result = work.call()
     except StopIteration as error:
         # A future cannot carry it: a coroutine would end instead of failing.
         _report(work, _fail, RuntimeError(f"handler raised {type(error).__name__}"))

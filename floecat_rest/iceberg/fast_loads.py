@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from asyncio import get_running_loop
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from litestar import Request
 from litestar.enums import ScopeType
 
 from floecat.catalog.load_table import SnapshotsMode
@@ -67,7 +66,7 @@ class FastLoadAnswers:
         try:
             principal = await self._authenticator.authenticate(scope)
         except UnavailableError as error:
-            return _refusal(scope, error)
+            return answer_error(scope, error)
         except FloecatError:
             return None
         try:
@@ -83,7 +82,7 @@ class FastLoadAnswers:
             try:
                 load = await get_running_loop().run_in_executor(None, in_thread)
             except FloecatError as error:
-                return _refusal(scope, error)
+                return answer_error(scope, error)
         table = load.table
         if table is None or table.metadata_location is None or table.etag is None:
             return None
@@ -98,11 +97,6 @@ class FastLoadAnswers:
             etag=table.etag,
             mode=mode,
         )
-
-
-def _refusal(scope: Scope, error: FloecatError) -> ASGIApp:
-    request: Request[Any, Any, Any] = Request(scope)
-    return answer_error(request, error).to_asgi_response(None, request)
 
 
 def _named(path: str) -> tuple[str, TableIdentifier] | None:

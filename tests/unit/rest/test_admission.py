@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from floecat.errors import UnavailableError
+from floecat.errors import BadRequestError, PayloadTooLargeError, UnavailableError
 from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import take_memory
 from floecat_rest.admission import Admission
 from floecat_rest.requests import Services
-from tests.unit.rest.asgi import http_scope
 
 MIB = 1 << 20
-ANSWER = {"type": "http.response.start", "status": 204, "headers": []}
 
 
-def _scope(**headers: str) -> dict[str, Any]:
-    return http_scope("/v1/c/namespaces", "POST", **headers) | {"route_handler": SimpleNamespace(opt={})}
+def _headers(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
 
 
 class Service:
-    """An application behind the admission, of whose requests one is in work until it may answer."""
+    """Handlers behind the admission, of which one is in work until it may answer."""
 
     def __init__(self, *, wait_ms: int = 0, patience_s: float | None = None) -> None:
         settings = Settings(
@@ -37,19 +34,14 @@ class Service:
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.read: list[int] = []
-        self.app = Admission(self._work, Services(settings), patience_s=patience_s)  # type: ignore[arg-type]
+        self.admission = Admission(Services(settings), patience_s=patience_s)
 
-    async def _work(self, _scope: Any, receive: Any, send: Any) -> None:
-        size = 0
-        while True:
-            message = await receive()
-            size += len(message["body"])
-            if not message["more_body"]:
-                break
-        self.read.append(size)
-        await self.may_answer.wait()
-        await send(ANSWER)
-        await self.may_end.wait()
+    async def work(self, receive: Any, **headers: str) -> None:
+        with self.admission.request() as admitted:
+            self.read.append(len(await admitted.read(_headers(headers), receive)))
+            await self.may_answer.wait()
+            admitted.release()
+            await self.may_end.wait()
 
     async def post(self, *chunks: bytes, **headers: str) -> None:
         left = list(chunks)
@@ -58,10 +50,7 @@ class Service:
             body = left.pop(0) if left else b""
             return {"type": "http.request", "body": body, "more_body": bool(left)}
 
-        async def send(_message: Any) -> None:
-            return
-
-        await self.app(_scope(**headers), receive, send)
+        await self.work(receive, **headers)
 
 
 async def _others_run() -> None:
@@ -103,7 +92,7 @@ def test_nothing_of_a_refused_body_is_read() -> None:
             raise AssertionError("it was read")
 
         with pytest.raises(UnavailableError):
-            await service.app(_scope(content_length=str(2 * MIB)), receive, receive)
+            await service.work(receive, content_length=str(2 * MIB))
         service.may_answer.set()
         await first
 
@@ -140,7 +129,7 @@ def test_a_slow_body_gives_way_to_one_that_waits(announced: bool, dribbles: bool
             return {"type": "http.request", "body": parts.pop() if parts else b"x", "more_body": True}
 
         headers = {"content_length": str(4 * MIB)} if announced else {}
-        slow = asyncio.create_task(service.app(_scope(**headers), receive, receive))
+        slow = asyncio.create_task(service.work(receive, **headers))
         await stalls.wait()
         await service.post(bytes(2 * MIB), content_length=str(2 * MIB))
         with pytest.raises(UnavailableError, match="working-memory-wait-ms"):
@@ -159,7 +148,7 @@ def test_the_request_of_a_client_that_goes_away_in_its_body_is_stopped() -> None
             await left.wait()
             return {"type": "http.disconnect"}
 
-        request = asyncio.create_task(service.app(_scope(), receive, receive))
+        request = asyncio.create_task(service.work(receive))
         await reads.wait()
         # as the server does it when a connection is lost
         left.set()
@@ -171,14 +160,28 @@ def test_the_request_of_a_client_that_goes_away_in_its_body_is_stopped() -> None
 
 
 @pytest.mark.parametrize("length", [str(9 * MIB), "-1", "many", ""])
-def test_what_the_application_refuses_by_its_length_takes_nothing(length: str) -> None:
+def test_what_is_refused_by_its_length_is_not_read_and_takes_nothing(length: str) -> None:
     async def scenario() -> None:
         service = Service()
-        service.may_answer.clear()
-        first = asyncio.create_task(service.post(b"", content_length=length))
-        await _others_run()
-        service.may_answer.set()
-        await asyncio.gather(first, service.post(bytes(4 * MIB), content_length=str(4 * MIB)))
+
+        async def receive() -> Any:
+            raise AssertionError("it was read")
+
+        with service.admission.request() as admitted:
+            with pytest.raises(BadRequestError, match=r"max-request-body-bytes|Invalid content-length"):
+                await admitted.read([(b"content-length", length.encode())], receive)
+            await service.post(bytes(4 * MIB), content_length=str(4 * MIB))
+
+    asyncio.run(scenario())
+
+
+def test_a_body_of_unknown_length_is_refused_where_it_becomes_too_large() -> None:
+    async def scenario() -> None:
+        service = Service()
+        with pytest.raises(PayloadTooLargeError):
+            await service.post(*[bytes(3 * MIB)] * 3)
+        await service.post(bytes(4 * MIB))
+        assert service.read == [4 * MIB]
 
     asyncio.run(scenario())
 
@@ -188,14 +191,10 @@ def test_what_handlers_inflate_counts_for_their_request() -> None:
         settings = Settings(limits=LimitSettings(working_memory_bytes=4 * MIB, working_memory_wait_ms=0))
         services = Services(settings)
 
-        async def inflate(_scope: Any, _receive: Any, _send: Any) -> None:
+        with Admission(services).request():
             await asyncio.to_thread(take_memory, 4 * MIB)
             with services.working_memory.work(), pytest.raises(UnavailableError):
                 take_memory(2 * MIB)
-
-        await Admission(inflate, services)(  # type: ignore[arg-type]
-            _scope(content_length="0"), inflate, inflate
-        )
         with services.working_memory.work():
             take_memory(4 * MIB)
 

@@ -6,7 +6,6 @@ import json
 import weakref
 
 import pytest
-from litestar import Request
 from litestar.exceptions import (
     HTTPException,
     MethodNotAllowedException,
@@ -192,7 +191,7 @@ def test_an_answered_error_keeps_nothing_of_its_request():
             fail(body)
         except errors.BadRequestError as error:
             kept.append(error)
-            answer_error(Request({"type": "http", "method": "GET", "path": "/", "headers": []}), error)
+            answer_error({"type": "http", "method": "GET", "path": "/", "headers": []}, error)
         return weakref.ref(body)
 
     gc.disable()

@@ -22,7 +22,6 @@ from floecat_rest.threads import (
     in_login_thread,
     in_storage_thread,
     name_store,
-    read_at_once,
     use_storage_threads,
 )
 
@@ -372,23 +371,18 @@ class TestRequestThreads:
         self.run(work)
 
     def test_reads_at_once_run_on_the_event_loop_of_a_local_store(self):
-        async def thread_of_read():
-            read_at_once()
-            return await sync_to_thread(threading.get_ident)
-
         async def work():
             own = threading.get_ident()
-            assert await asyncio.create_task(thread_of_read()) != own
+            assert await self.threads.run(threading.get_ident, at_once=True) != own
             self.threads.reads_at_once = True
-            assert await asyncio.create_task(thread_of_read()) == own
-            assert await sync_to_thread(threading.get_ident) != own
+            assert await self.threads.run(threading.get_ident, at_once=True) == own
+            assert await self.threads.run(threading.get_ident, at_once=False) != own
 
         self.run(work)
 
     def test_a_read_at_once_that_would_wait_goes_to_a_thread(self):
         async def work():
             self.threads.reads_at_once = True
-            read_at_once()
             own = threading.get_ident()
 
             def read():
@@ -396,9 +390,9 @@ class TestRequestThreads:
                     raise StoreUnavailableError("locked")
                 return 1
 
-            assert await sync_to_thread(read) == 1
+            assert await self.threads.run(read, at_once=True) == 1
             with pytest.raises(ZeroDivisionError):
-                await sync_to_thread(lambda: 1 / 0)
+                await self.threads.run(lambda: 1 / 0, at_once=True)
 
         self.run(work)
 

@@ -1,0 +1,159 @@
+"""From a request to the handler of its route, and back to an answer.
+
+Litestar finds the handler, reads its parameters, and knows what the API descriptions are made from. Its own
+path to the handler serves hooks, layers and dependencies that no route of this service has, and takes as long
+as the handler of a small request. So handlers are called from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
+
+from litestar import Litestar, Response
+from litestar.enums import ScopeType
+from litestar.exceptions import ClientException
+from litestar.routes import HTTPRoute
+from litestar.serialization import default_serializer, encode_json
+from litestar.utils.sync import AsyncCallable
+
+from floecat_rest.admission import Admission, AdmittedRequest
+from floecat_rest.authentication import PUBLIC, Authenticator
+from floecat_rest.compression import AnswerCompression, compress_long
+from floecat_rest.documents import DocumentResponse
+from floecat_rest.errors import answer_error
+from floecat_rest.json_responses import WITHOUT_BODY, Answer
+from floecat_rest.requests import CatalogRequest, Services, header_of
+from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE, RequestThreads, name_store, use_storage_threads
+
+if TYPE_CHECKING:
+    from litestar.handlers import HTTPRouteHandler
+    from litestar.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Dispatcher"]
+
+_HOST: Final = re.compile(rb"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
+_NO_PARAMETERS: Final = frozenset({"request", "body"})
+
+
+class Dispatcher:
+    """ASGI application: authenticates a request, admits it, and calls its handler in a thread of its kind."""
+
+    def __init__(self, app: Litestar, services: Services, authenticator: Authenticator) -> None:
+        self._app = app
+        self._services = services
+        self._authenticator = authenticator
+        self._admission = Admission(services)
+        self._endpoints = {
+            handler: _Endpoint(handler, arguments)
+            for route in app.routes
+            if isinstance(route, HTTPRoute)
+            for handler, arguments in route.route_handler_map.values()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        with self._admission.request() as admitted:
+            try:
+                answer = await self._answer(scope, receive, admitted)
+            except Exception as error:  # noqa: BLE001 - every error is answered
+                answer = compress_long(answer_error(scope, error))
+            admitted.release()
+            await answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, admitted: AdmittedRequest) -> ASGIApp:
+        endpoint = self._route(scope)
+        if not endpoint.is_public:
+            scope["user"] = await self._authenticator.authenticate(scope)
+        request = CatalogRequest(scope)
+        arguments = await endpoint.arguments(request, receive, admitted)
+        if endpoint.waits_for_storage:
+            use_storage_threads()
+        name_store(lambda: self._store_of(scope))
+        result = await endpoint.call(arguments, cast("RequestThreads", self._services.threads))
+        return await endpoint.render(result, request)
+
+    def _route(self, scope: Scope) -> _Endpoint:
+        host = header_of(scope["headers"], b"host")
+        if host is not None and not _HOST.fullmatch(host.encode("latin-1")):
+            raise ClientException("Invalid host header")
+        path = f"/{scope['path'].strip('/')}"
+        found = self._app.asgi_router.handle_routing(path=path, method=scope.get("method"))
+        _, handler, scope["path"], scope["path_params"], scope["path_template"] = found
+        scope["app"] = scope["litestar_app"] = self._app
+        scope["route_handler"] = handler
+        return self._endpoints[cast("HTTPRouteHandler", handler)]
+
+    def _store_of(self, scope: Scope) -> str | None:
+        kernel, parameters = self._services.kernel, scope["path_params"]
+        name = parameters.get("prefix") or parameters.get("catalog")
+        if kernel is None or name is None:
+            return None
+        return kernel.catalogs.storage_of(scope["user"].account_id, unquote(name))
+
+
+class _Endpoint:
+    """A handler, and what it needs, which is found out once.
+
+    Attributes:
+        is_public: whether it needs no login.
+        waits_for_storage: whether it may wait for object storage.
+    """
+
+    def __init__(self, handler: HTTPRouteHandler, parameters: Any) -> None:
+        self.is_public = bool(handler.opt.get(PUBLIC))
+        self.waits_for_storage = WITHOUT_STORAGE not in handler.opt
+        self._handler = handler
+        self._parameters = parameters
+        self._names = handler.parsed_fn_signature.parameters.keys()
+        self._has_parameters = not self._names <= _NO_PARAMETERS
+        self._check = handler.resolve_before_request()
+        self._in_thread = isinstance(handler.fn, AsyncCallable)
+        self._function: Callable[..., Any] = getattr(handler.fn, "func", handler.fn)
+        self._at_once = AT_ONCE in handler.opt
+
+    async def arguments(
+        self, request: CatalogRequest, receive: Receive, admitted: AdmittedRequest
+    ) -> Mapping[str, Any]:
+        """The arguments for a request.
+
+        Raises:
+            HTTPException: a parameter is invalid.
+            FloecatError: the controller refuses the request, or the body is not admitted.
+        """
+        if self._check is not None:
+            await self._check(request)
+        if "body" in self._names:
+            request.sent = await admitted.read(request.scope["headers"], receive)
+        if self._has_parameters:
+            read = await self._parameters.to_kwargs(connection=request)
+            model = self._handler.signature_model
+            return model.parse_values_from_connection_kwargs(connection=request, kwargs=read)
+        known = {"request": request, "body": request.sent}
+        return {name: known[name] for name in self._names}
+
+    async def call(self, arguments: Mapping[str, Any], threads: RequestThreads) -> Any:
+        """What the handler returns."""
+        if self._in_thread:
+            return await threads.run(partial(self._function, **arguments), at_once=self._at_once)
+        result = self._function(**arguments)
+        return result if self._handler.has_sync_callable else await result
+
+    async def render(self, result: Any, request: CatalogRequest) -> ASGIApp:
+        """The answer that sends what the handler returned."""
+        if isinstance(result, DocumentResponse):
+            return result
+        if isinstance(result, Answer):
+            return compress_long(result)
+        if isinstance(result, Response):
+            response = await self._handler.to_response(app=request.app, data=result, request=request)
+            return AnswerCompression(response)
+        if self._handler.status_code in WITHOUT_BODY:
+            return Answer(self._handler.status_code)
+        return compress_long(Answer(self._handler.status_code, encode_json(result, default_serializer)))

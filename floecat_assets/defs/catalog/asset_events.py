@@ -153,6 +153,8 @@ def _table_metadata(event: CatalogEvent) -> _Metadata:
         "floecat/delete_files": table.delete_files,
     }
     metadata |= {name: dg.MetadataValue.int(count) for name, count in counts.items() if count is not None}
+    if table.columns_left_out:
+        metadata["floecat/columns_left_out"] = dg.MetadataValue.int(table.columns_left_out)
     if table.snapshot_operation is not None:
         metadata["floecat/snapshot_operation"] = dg.MetadataValue.text(table.snapshot_operation)
     return metadata

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
+from floecat.iceberg.values.bounds import document_bounds
 
 __all__ = ["Column", "SnapshotTotals", "TableDescription", "describe", "snapshot_totals", "type_text"]
+
+
+_COLUMN_BYTES: Final = 100
+"""What a column takes beside its texts."""
 
 
 class Column(msgspec.Struct, frozen=True, rename="kebab"):
@@ -34,7 +40,7 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     sequence_number: int
     """Of the current snapshot; 0 without one and in format version 1."""
     columns: tuple[Column, ...]
-    """Of the current schema, in its order."""
+    """Of the current schema, in its order: the first, within `floecat.limits.event-schema-bytes`."""
     snapshot_id: int | None = None
     """Current snapshot."""
     snapshot_operation: str | None = None
@@ -47,6 +53,8 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     """`total-data-files` of the current snapshot, likewise."""
     delete_files: int | None = None
     """`total-delete-files` of the current snapshot, likewise."""
+    columns_left_out: int = 0
+    """How many there are behind `columns`."""
 
 
 class SnapshotTotals(NamedTuple):
@@ -76,11 +84,13 @@ def describe(metadata: TableMetadata) -> TableDescription:
     current = metadata.current_snapshot_id
     snapshot = None if current is None else metadata.snapshot(current)
     totals = snapshot_totals(metadata, snapshot.snapshot_id) if snapshot else SnapshotTotals(0, 0, 0, 0)
+    columns = tuple(_columns(metadata.current_schema))
     return TableDescription(
         location=metadata.location,
         format_version=metadata.format_version,
         sequence_number=snapshot.sequence_number if snapshot else 0,
-        columns=_columns(metadata.current_schema),
+        columns=columns,
+        columns_left_out=len(metadata.current_schema.struct.fields) - len(columns),
         snapshot_id=current,
         snapshot_operation=snapshot.operation if snapshot else None,
         row_count=totals.records,
@@ -103,9 +113,10 @@ def type_text(type: Type) -> str:
             return str(type)
 
 
-def _columns(schema: Schema) -> tuple[Column, ...]:
-    return tuple(
-        Column(
+def _columns(schema: Schema) -> Iterator[Column]:
+    left_bytes = document_bounds.limits.event_schema_bytes
+    for field in schema.struct.fields:
+        column = Column(
             field_id=field.id,
             name=field.name,
             type=type_text(field.type),
@@ -113,8 +124,10 @@ def _columns(schema: Schema) -> tuple[Column, ...]:
             doc=field.doc,
             identifier=field.id in schema.identifier_field_ids,
         )
-        for field in schema.struct.fields
-    )
+        left_bytes -= _COLUMN_BYTES + len(column.name) + len(column.type) + len(column.doc or "")
+        if left_bytes < 0:
+            return
+        yield column
 
 
 class _Totals(msgspec.Struct, rename="kebab"):

@@ -93,7 +93,7 @@ class LocationSet:
         self._first: set[bytes] = set()
         self._database: sqlite3.Connection | None = None
         self._size = 0
-        self._folders: list[Location] = []
+        self._folders: dict[Location, None] = {}
 
     def add_folder(self, location: str) -> None:
         """Adds every file below a folder, whether or not it is there yet.
@@ -101,7 +101,7 @@ class LocationSet:
         Raises:
             BadRequestError: the location is malformed.
         """
-        self._folders.append(_folder(location))
+        self._folders[_folder(location)] = None
 
     def add(self, location: str) -> bool:
         """Adds a file.
@@ -139,7 +139,10 @@ class LocationSet:
             found = same_file_location(location)
         except BadRequestError:
             return False
-        return any(folder.contains(found) for folder in self._folders)
+        path = found.path
+        while path and found._replace(path=path) not in self._folders:
+            path = path.rpartition("/")[0]
+        return found._replace(path=path) in self._folders
 
     @property
     def folders(self) -> tuple[Location, ...]:

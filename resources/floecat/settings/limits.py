@@ -141,6 +141,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     connector_tables: Annotated[int, integer(minimum=1)] = 100_000
     """Most tables that a scan of a connector finds, with places that cannot be read. It ends with more."""
 
+    event_schema_bytes: Annotated[int, size()] = 256 * _KIB
+    """Most bytes of columns in an event of a table, with their names, types and comments; Dagster keeps them
+    with every commit. Further columns are only counted."""
+
     view_sql_bytes: Annotated[int, size()] = 64 * _KIB
     """Most SQL of a view, of all its dialects, that is searched for the tables that it reads: lineage in
     Dagster. Dialects after that name none."""

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from floecat.events.table_description import type_text
+from floecat.events.table_description import describe, type_text
+from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import parse_schema
+from floecat.settings.limits import LimitSettings
+from tests.unit.iceberg.table_documents import column, document, encode, schema
 
 
 @pytest.mark.parametrize(
@@ -22,7 +25,18 @@ from floecat.iceberg.schemas.schema import parse_schema
     ],
 )
 def test_types_are_written_in_one_line(encoded, text):
-    schema = parse_schema(
+    parsed = parse_schema(
         b'{"type":"struct","fields":[{"id":1,"name":"c","required":false,"type":' + encoded + b"}]}"
     )
-    assert type_text(schema.struct.fields[0].type) == text
+    assert type_text(parsed.struct.fields[0].type) == text
+
+
+def test_columns_beyond_the_default_are_counted():
+    most = LimitSettings().event_schema_bytes
+    # with the bytes of each column beside its texts
+    fields = [column(1, "a", doc="d" * (most - 100 - len("along"))), column(2, "b"), column(3, "c")]
+    found = describe(TableMetadata.parse(encode(document(schemas=[schema(*fields)]))))
+    assert ([each.name for each in found.columns], found.columns_left_out) == (["a"], 2)
+    fields[0]["doc"] += "d"
+    found = describe(TableMetadata.parse(encode(document(schemas=[schema(*fields)]))))
+    assert (found.columns, found.columns_left_out) == ((), 3)

@@ -26,8 +26,17 @@ class Connection(Protocol):
 
     transport: asyncio.Transport
 
+    @property
+    def body_s(self) -> float:
+        """How long the body of its request has been coming, in seconds, as of the last tick; 0 if none is."""
+        ...
+
     def tick(self) -> None:
         """Check times and rates; called once a second."""
+        ...
+
+    def give_way(self) -> None:
+        """End at once, as another connection takes its place."""
         ...
 
 
@@ -48,7 +57,7 @@ class Connections:
         self.idle: dict[Connection, None] = {}
         self.keep_alive_s = keep_alive_s
         self.tick_s = tick_s
-        self._open: set[Connection] = set()
+        self._open: dict[Connection, None] = {}
         self._is_ticking = False
         self._last_logged: dict[str, tuple[float, int]] = {}
 
@@ -62,7 +71,10 @@ class Connections:
         return min(self.limits.connections, descriptors - reserved)
 
     def add(self, connection: Connection) -> bool:
-        """Take a new connection; at the bound, in the place of the one that is silent or idle longest.
+        """Take a new connection.
+
+        At the bound it takes the place of the one that is silent or idle longest, else of the one whose body
+        has been coming for longest.
 
         Returns:
             Whether there is room for it.
@@ -73,20 +85,25 @@ class Connections:
         if len(self._open) >= self.most:
             self.log("connections")
             # silent ones first: clients that have sent requests are more likely to be honest
-            oldest = next(iter(self.silent), None) or next(iter(self.idle), None)
+            oldest = next(iter(self.silent), None) or next(iter(self.idle), None) or self._slowest()
             if oldest is None:
                 return False
             self.discard(oldest)
-            oldest.transport.abort()
-        self._open.add(connection)
+            oldest.give_way()
+        self._open[connection] = None
         self.silent[connection] = None
         return True
 
     def discard(self, connection: Connection) -> None:
         """Forget a connection that was lost."""
-        self._open.discard(connection)
+        self._open.pop(connection, None)
         self.silent.pop(connection, None)
         self.idle.pop(connection, None)
+
+    def _slowest(self) -> Connection | None:
+        # looked for only while no connection is silent, and each new one is silent first
+        slowest = max(self._open, key=lambda connection: connection.body_s)
+        return slowest if slowest.body_s else None
 
     def log(self, limit: str) -> None:
         """Log that a bound was hit, once in 10 s for each, with the number of times since."""

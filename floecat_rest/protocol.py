@@ -244,6 +244,24 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self._waiting = self._all.idle
             self._waiting[self] = None
 
+    @property
+    def body_s(self) -> float:
+        """How long the body of the request has been coming, in seconds, as of the last tick; 0 if none is."""
+        return (
+            self._phase_s
+            if ("body", self.cycle) == self._phase == (self._current_phase(), self.cycle)
+            else 0.0
+        )
+
+    def give_way(self) -> None:
+        """End at once, as another connection takes its place; one that sends a body gets an answer."""
+        if self._current_phase() == "body":
+            problem = "the body comes slowly, and others have no connection"
+            self._refuse_limit(503, "connections", problem, ("Retry-After", "1"))
+            self.transport.close()
+        else:
+            self.transport.abort()
+
     def tick(self) -> None:
         """Look after the connection, once a second."""
         if self._is_slow_reader():

@@ -219,7 +219,8 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Most requests that a connection may send before the first is answered. More end it."""
 
     connections: Annotated[int, integer(minimum=1)] = 2048
-    """Most connections of clients to a worker. A new one takes the place of the one that is idle longest."""
+    """Most connections of clients to a worker. A new one takes the place of the one that is idle longest,
+    else of the one whose body has been coming for longest, which is answered 503."""
 
     reserved_descriptors: Annotated[int, integer()] = 256
     """File descriptors of a worker (`ulimit -n`) that client connections leave free; at most half."""

@@ -295,21 +295,52 @@ def test_the_connection_that_is_idle_longest_makes_room() -> None:
 def test_without_an_idle_connection_a_new_one_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "floecat.limits")
 
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def held(scope, receive, send):
+        begun.set()
+        await goes_on.wait()
+        await at_once(scope, receive, send)
+
     async def work(connect: Connect) -> None:
         busy = await connect()
-        await busy.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
-        await busy.reader.readuntil(b"\r\n\r\n")
+        await busy.send(HEAD + b"\r\n")
+        await begun.wait()
         for _ in range(3):
             status, message = refusal_of(await (await connect()).answer())
             assert status == 503
             assert "floecat.limits.connections" in message
-        await busy.send(b"a")
+        goes_on.set()
         assert (await busy.answer())[0] == 200
 
-    run(work, LimitSettings(connections=1))
+    run(work, LimitSettings(connections=1), app=held)
     assert [line for line in caplog.messages if "floecat.limits.connections" in line] == [
         "bound floecat.limits.connections was hit, 0 times more since the last line"
     ]
+
+
+def test_without_an_idle_connection_the_body_that_comes_for_longest_gives_way() -> None:
+    async def work(connect: Connect) -> None:
+        bodies = []
+        for _ in range(2):
+            bodies.append(await connect())
+            await bodies[-1].send(
+                b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+            )
+            await bodies[-1].reader.readuntil(b"\r\n\r\n")
+        status = 0
+        while status != 200:  # until it is known how long bodies take
+            third = await connect()
+            with suppress(ConnectionError):
+                await third.send(HEAD + b"\r\n")
+            status, _ = await third.answer()
+        status, message = refusal_of(await bodies[0].answer())
+        assert (status, await bodies[0].ends()) == (503, True)
+        assert "(floecat.limits.connections)" in message
+        await bodies[1].send(b"ab")
+        assert await bodies[1].answer() == (200, {"headers": 3, "body": 2})
+
+    run(work, LimitSettings(connections=2))
 
 
 def test_connections_leave_a_reserve_of_descriptors() -> None:

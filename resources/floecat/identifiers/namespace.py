@@ -5,6 +5,7 @@ A namespace is an ordered, non-empty list of levels (Iceberg REST specification,
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, TypeAlias
 
 from floecat.errors import BadRequestError
@@ -19,6 +20,9 @@ MAX_LEVELS = 32
 
 MAX_NAME_LENGTH = 255
 """Longest level or name, in UTF-8 bytes: what file systems take as one path segment."""
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class TableIdentifier(NamedTuple):
@@ -54,7 +58,7 @@ def check_name(name: str, what: str, *, reserved: str = "") -> None:
         raise BadRequestError(f"Invalid {what}: not valid Unicode text") from None
     if size > MAX_NAME_LENGTH:
         raise BadRequestError(f"Invalid {what}: longer than {MAX_NAME_LENGTH} bytes")
-    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in name):
+    if _CONTROL.search(name):
         raise BadRequestError(f"Invalid {what}: holds a control character")
     for char in reserved:
         if char in name:

@@ -180,7 +180,7 @@ def _without_first(array: Fragment, elements: list[msgspec.Raw], number: int) ->
     for element in elements[:number]:
         # only a comma and blanks are before it
         end = data.index(element, end) + len(memoryview(element))
-    return (b"[" + data[data.index(elements[number], end) :],)
+    return b"[", memoryview(data)[data.index(elements[number], end) :]
 
 
 def _read(element: msgspec.Raw) -> MetadataLogEntry:

@@ -410,15 +410,16 @@ def _decode_small(fields: Mapping[str, Fragment], name: str, type: type[T]) -> T
 
 
 def _pieces(fields: Mapping[str, Fragment]) -> list[Piece]:
-    pieces: list[Piece] = [b"{"]
+    pieces: list[Piece] = []
     for name, fragment in fields.items():
-        pieces += (_LABELS.get(name) or _label(name), *fragment, b",")
-    pieces[-1] = b"}" if fields else b"{}"
-    return pieces
+        pieces += (_LABELS.get(name) or _label(name), *fragment)
+    if pieces:
+        pieces[0] = b"{" + pieces[0][1:]
+    return [*pieces, b"}"] if pieces else [b"{}"]
 
 
 def _label(name: str) -> bytes:
-    return encode_json(name) + b":"
+    return b"," + encode_json(name) + b":"
 
 
 _LABELS: Final = {name: _label(name) for name in FIELD_ORDER}

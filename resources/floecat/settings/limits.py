@@ -74,6 +74,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     checkpoint_footer_bytes: Annotated[int, size()] = 16 * _MIB
     """Longest Parquet footer of a Delta checkpoint or sidecar. Files with longer ones count as damaged."""
 
+    delta_footer_bytes: Annotated[int, size()] = 64 * _MIB
+    """Largest Parquet footer of a data file that the pipeline reads for a Delta table. Versions that need
+    larger ones are refused."""
+
     data_file_footer_bytes: Annotated[int, size()] = 8 * _MIB
     """Largest Parquet footer of a data file that a load of a Delta table reads. With larger ones, loads are
     answered 503, and the pipeline or `floecat table refresh` builds the table. Statistics leave out data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from floecat.errors import LeftToPipelineError, UnavailableError
+from floecat.errors import LeftToPipelineError, UnavailableError, UnsupportedDeltaTableError
 from floecat.settings.limits import LimitSettings
 from tests.behaviour.delta.conftest import SCHEMA, OpenLake, as_rows, delta_table, refusal, rows_of
 from tests.clients.delta.writer import DeltaWriter
@@ -98,6 +99,20 @@ def test_work_beyond_a_bound_is_left_to_the_command(
     assert refused.retry_after_s == 5
     lake.kernel.delta_tables.materialise(lake.call, table, lambda *_: None)
     assert len(lake.rows(table)) == rows
+
+
+def test_the_pipeline_refuses_larger_footers(open_lake: OpenLake, tmp_path: Path) -> None:
+    writer = with_a_large_footer(tmp_path / "t")
+    for less in (0, 1):
+        bounds = {"delta-footer-bytes": footer_bytes(writer) - less}
+        lake = open_lake(limits=bounds, location=str(tmp_path / f"less {less}"))
+        table = lake.register(writer.folder)
+        with (
+            nullcontext()
+            if not less
+            else pytest.raises(UnsupportedDeltaTableError, match=r"\(floecat\.limits\.delta-footer-bytes\)")
+        ):
+            lake.kernel.delta_tables.materialise(lake.call, table, lambda *_: None)
 
 
 def test_format_version_3_copies_vectors_of_any_number_of_rows(open_lake: OpenLake, tmp_path: Path) -> None:

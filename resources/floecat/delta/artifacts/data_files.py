@@ -146,7 +146,7 @@ class SeenFile(NamedTuple):
 
 @contextmanager
 def open_footer(
-    artifacts: ArtifactFiles, work: RequestWork | None, location: str, size: int
+    artifacts: ArtifactFiles, work: RequestWork | None, location: str, size: int, *, most_bytes: int
 ) -> Iterator[bytes]:
     """The end of a data file, its whole footer or more; for a block that decodes it.
 
@@ -157,12 +157,13 @@ def open_footer(
         work: of the request; None in the pipeline.
         location: the file.
         size: its bytes.
+        most_bytes: bounds the footer.
 
     Raises:
         TooLargeError: the footers are too large for the request.
         UnavailableError: other requests use all of the working memory.
         InvalidDeltaTableError: it is no Parquet file, or cut off.
-        UnsupportedDeltaTableError: it has a name that some readers refuse.
+        UnsupportedDeltaTableError: it has a name that some readers refuse, or its footer is too large.
         FileMissingError: it is missing.
         LocationNotAllowedError: it lies outside the allowed locations.
     """
@@ -177,6 +178,11 @@ def open_footer(
     if length > size:
         raise InvalidDeltaTableError(
             f"Cannot read {location} as a Parquet file: it is shorter than its footer"
+        )
+    if length > most_bytes:
+        raise UnsupportedDeltaTableError(
+            f"The Parquet footer of {location} has more than {most_bytes} bytes"
+            " (floecat.limits.delta-footer-bytes)"
         )
     with artifacts.footers.holding(length):
         yield read_data_file(artifacts, location, size - length, length)

@@ -18,6 +18,7 @@ Columns that footers have beside those of the table are collected on the way
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 import numpy.typing as npt
@@ -151,7 +152,7 @@ class FieldIdCopies:
         rows = np.flatnonzero(metrics.record_counts.is_null().to_numpy(zero_copy_only=False))
 
         def read(item: tuple[str, int]) -> tuple[FileFooter, SeenFile]:
-            with open_footer(self._artifacts, self._context.work, *item) as tail:
+            with self._open(*item) as tail:
                 seen = self.look(*item, tail)
                 footer = footer_metrics(seen.tail, self._leaves, item[0])
             return footer, seen._replace(tail=b"", vectorized=footer.vectorized)
@@ -200,7 +201,7 @@ class FieldIdCopies:
 
         def look(row: int) -> tuple[int, SeenFile]:
             path, size = paths[row], int(sizes[row])
-            with open_footer(self._artifacts, self._context.work, path, size) as tail:
+            with self._open(path, size) as tail:
                 file = self.look(path, size, tail)
                 if row in chosen:
                     self._note(file.tail, path)
@@ -210,6 +211,10 @@ class FieldIdCopies:
         for row, file in [*seen, *self._artifacts.each(look, unseen.tolist())]:
             paths[row], sizes[row] = file.location, file.size
         return pa.array(paths, pa.string()), sizes
+
+    def _open(self, location: str, size: int) -> AbstractContextManager[bytes]:
+        context = self._context
+        return open_footer(self._artifacts, context.work, location, size, most_bytes=context.footer_bytes)
 
     def _note(self, tail: bytes, location: str) -> None:
         try:
@@ -222,7 +227,7 @@ class FieldIdCopies:
 
     def _is_foreign(self, location: str, size: int) -> bool:
         try:
-            with open_footer(self._artifacts, self._context.work, location, size) as tail:
+            with self._open(location, size) as tail:
                 self._note(tail, location)
                 schema = footer_schema(tail, location)
                 self._columns.look(schema.root)

@@ -21,6 +21,7 @@ from floecat.iceberg.position_deletes import DeleteFormat
 from floecat.iceberg.schemas.partitioning import PartitionField, PartitionSpec
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.transforms import IDENTITY
+from floecat.iceberg.values.bounds import DEFAULT_BOUNDS
 
 __all__ = ["VersionContext", "partition_fields", "partition_names", "spec_names"]
 
@@ -44,6 +45,7 @@ class VersionContext:
         columns: known columns of data files.
         may_copy_files: whether a file that lacks ids is copied. Otherwise the version is refused.
         work: of the request; None in the pipeline.
+        footer_bytes: bounds the footer of a data file.
         lost_specs: ids of partition specs with columns that the schema does not have.
     """
 
@@ -60,6 +62,7 @@ class VersionContext:
     columns: KnownColumns = field(default_factory=KnownColumns)
     may_copy_files: bool = True
     work: RequestWork | None = None
+    footer_bytes: int = DEFAULT_BOUNDS.delta_footer_bytes
     lost_specs: frozenset[int] = frozenset()
 
     @property

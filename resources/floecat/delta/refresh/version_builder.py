@@ -282,6 +282,7 @@ class VersionBuilder:
             columns=known_columns(translated, self.ids),
             may_copy_files=options.may_copy_files,
             work=self._work,
+            footer_bytes=self._log.bounds.limits.delta_footer_bytes,
             lost_specs=self._document.lost_specs(translated.schema),
         )
 

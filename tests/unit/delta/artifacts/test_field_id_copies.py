@@ -67,6 +67,7 @@ class Place:
             required_ids=NUMBERS,
             may_copy_files=copies,
             work=None,
+            footer_bytes=1 << 20,
             translated=SimpleNamespace(leaves=()),
         )
         made = FieldIdCopies(context, self.artifacts)

@@ -17,6 +17,7 @@ from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import (
     JobAbandonedError,
     JobCancelledError,
+    JobFailedError,
     JobPostponedError,
     RunningJob,
     WorkerStoppedError,
@@ -181,7 +182,8 @@ class JobQueue:
                     job, postponed.reason, postponed.until_ms, counts=False, lane=postponed.lane
                 )
             except FloecatError as error:
-                return self._fail(job, error.message, final=row.attempts >= row.max_attempts)
+                is_final = isinstance(error, JobFailedError) or row.attempts >= row.max_attempts
+                return self._fail(job, error.message, final=is_final)
             except Exception as error:  # noqa: BLE001 - a fault of one job must not end the worker
                 # its text could hold anything, and the row is shown to users
                 _log.exception("%s job %s of %s failed", row.kind, row.id, row.title)

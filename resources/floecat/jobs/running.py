@@ -18,7 +18,14 @@ from floecat.store.job_claims import Lease
 from floecat.store.jobs import JobRow
 from floecat.store.leases import HeldLease, LeaseLostError
 
-__all__ = ["JobAbandonedError", "JobCancelledError", "JobPostponedError", "RunningJob", "WorkerStoppedError"]
+__all__ = [
+    "JobAbandonedError",
+    "JobCancelledError",
+    "JobFailedError",
+    "JobPostponedError",
+    "RunningJob",
+    "WorkerStoppedError",
+]
 
 _PROGRESS_INTERVAL_S = 1.0
 
@@ -28,6 +35,10 @@ class JobAbandonedError(Exception):
 
     Its text says why, for operators.
     """
+
+
+class JobFailedError(FloecatError):
+    """The job fails for good: another attempt would end in the same way."""
 
 
 class JobCancelledError(Exception):

@@ -545,6 +545,20 @@ def test_a_file_that_takes_too_long_is_named_and_stops_nothing(open_bench: Calla
     assert [each.location for each in built.problems] == [bench.appends.paths[1]]
 
 
+def test_a_table_of_files_that_take_too_long_is_tried_once(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(in_process_bytes=0, file_processor_time=Duration(1_000), files_per_group=1)
+    bench.append(2)
+    for number in range(2):
+        size = bench.file(number).stat().st_size
+        bench.file(number).write_bytes(endless_parquet(20, size_bytes=size))
+    (done,) = bench.capture()
+    assert (done.state, done.attempts) == ("failed", 1)
+    assert done.last_error is not None
+    assert "(floecat.statistics.file-processor-time)" in done.last_error
+    groups = bench.kernel.captures.get(bench.call, done.id).groups
+    assert [(group.state, group.attempts) for group in groups] == [("failed", 1)] * 2
+
+
 @BOTH
 def test_large_captures_are_offered_to_spark(open_bench: Callable[..., Bench], clock: SetClock) -> None:
     bench = open_bench(files_per_group=2, large_capture_bytes=1)

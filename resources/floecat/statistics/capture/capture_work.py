@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.errors import FileMissingError, FloecatError, InvalidMetadataError, NoSuchTableError
+from floecat.errors import FileMissingError, InvalidMetadataError, NoSuchTableError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import JobCancelledError, JobPostponedError, RunningJob
 from floecat.statistics.capture import counting
@@ -30,6 +30,7 @@ from floecat.statistics.capture.groups import (
     WrittenGroup,
     capture_elsewhere,
     capture_group,
+    nothing_captured,
     submission,
     write_group,
 )
@@ -338,9 +339,9 @@ class CaptureWork:
         # of this attempt: should it be sent twice, it is taken once
         result_id = f"{parent_id}-{job.row.id}-{job.row.lease_epoch}"
         written = self._read(job, table, group, result_id, lane_of=parent_id, read=read)
-        if written.merged is None and written.problems:
-            raise FloecatError(written.problems[0].reason)
         job.progress["problems"] = msgspec.to_builtins(written.problems)
+        if written.merged is None and written.problems:
+            raise nothing_captured(written.problems)
         put = submission(table, group.columns, written, result_id)
 
         def submit(conn: Connection) -> None:
@@ -458,6 +459,6 @@ def _problems(groups: Sequence[JobRow]) -> list[FileProblem]:
     for group in groups:
         reported = msgspec.json.decode(group.progress).get("problems", [])
         found += msgspec.convert(reported, list[FileProblem])
-        if group.state != "succeeded":
+        if group.state != "succeeded" and group.last_error not in {each["reason"] for each in reported}:
             found.append(FileProblem("", group.last_error or "a group of files failed"))
     return found

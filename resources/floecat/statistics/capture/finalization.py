@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from floecat.errors import FloecatError, UnavailableError
+from floecat.errors import UnavailableError
 from floecat.jobs.running import JobCancelledError, RunningJob
 from floecat.statistics.capture import counting
 from floecat.statistics.capture.coverage import PROBLEM, CaptureCoverage
 from floecat.statistics.capture.expiry import delete_expired
 from floecat.statistics.capture.expressions import ENGINE_KIND
-from floecat.statistics.capture.groups import FileProblem, WrittenGroup, encode_columns
+from floecat.statistics.capture.groups import FileProblem, WrittenGroup, encode_columns, nothing_captured
 from floecat.statistics.capture.merging import SidecarPart, merge
 from floecat.statistics.capture.processes import Check, RunWork
 from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, write_sidecar
@@ -108,7 +108,7 @@ class Finalization:
         fresh = len(found.written.keys)
         captured = files.stored + fresh
         if files.files and not captured:
-            raise FloecatError(found.problems[0].reason if found.problems else "No data file was captured")
+            raise nothing_captured(found.problems)
         merged = self.merge(table, snapshot_id, columns, files, found, check)
         changes = self._changes(job, table, snapshot_id, files, merged, fresh)
         kept = changes.kept

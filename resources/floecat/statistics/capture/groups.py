@@ -11,6 +11,7 @@ import msgspec
 
 from floecat.errors import FloecatError, UnavailableError
 from floecat.iceberg.schemas.schema import Schema
+from floecat.jobs.running import JobFailedError
 from floecat.statistics.capture import counting
 from floecat.statistics.capture.live_files import LiveFile
 from floecat.statistics.capture.processes import Check, ProcessEndedError, RunWork
@@ -34,6 +35,7 @@ __all__ = [
     "capture_group",
     "encode_columns",
     "has_columns",
+    "nothing_captured",
     "read_elsewhere",
     "read_file",
     "read_group",
@@ -53,6 +55,8 @@ class FileProblem(msgspec.Struct, frozen=True):
 
     location: str
     reason: str
+    is_lasting: bool = False
+    """Whether another attempt would take as much time, or end another process."""
 
 
 class FileGroup(msgspec.Struct, frozen=True):
@@ -167,11 +171,11 @@ def read_elsewhere(
     try:
         return run(partial(read, file), check, is_small=False)
     except ProcessEndedError as error:
-        return _problem(file, error.reason)
+        return _problem(file, error.reason, is_lasting=True)
 
 
-def _problem(file: DataFile, reason: str) -> FileProblem:
-    return FileProblem(file.location, shortened(f"Cannot read {file.location}: {reason}"))
+def _problem(file: DataFile, reason: str, *, is_lasting: bool = False) -> FileProblem:
+    return FileProblem(file.location, shortened(f"Cannot read {file.location}: {reason}"), is_lasting)
 
 
 def write_group(order: GroupOrder, result: GroupResult) -> WrittenGroup:
@@ -213,11 +217,18 @@ def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenG
             before, after = order.files[: error.done], order.files[error.done + 1 :]
             if len(before) == len(order.files):
                 raise
-            problems.append(_problem(order.files[error.done].file, error.reason))
+            problems.append(_problem(order.files[error.done].file, error.reason, is_lasting=True))
             # what can be read comes last, to be read twice at most
             order = order._replace(files=after + before)
         else:
             return written._replace(problems=(*problems, *written.problems))
+
+
+def nothing_captured(problems: Sequence[FileProblem]) -> FloecatError:
+    """The error for files of which none could be read."""
+    reason = problems[0].reason if problems else "No data file was captured"
+    is_lasting = bool(problems) and all(each.is_lasting for each in problems)
+    return JobFailedError(reason) if is_lasting else FloecatError(reason)
 
 
 def submission(

@@ -65,11 +65,11 @@ def test_a_deadlock_is_tried_again(
     with psycopg.connect(conninfo, autocommit=True) as rival:
         rival.execute("SET deadlock_timeout = '60s'")  # so that the service is the one that loses
         rival.execute("BEGIN")
-        rival.execute("UPDATE floecat.catalogs SET commit_version = commit_version")
+        rival.execute("UPDATE floecat.entries SET version = version")
         thread.start()
         wait_for_lock(postgres_server, name)
-        # the service holds its entries and waits for the catalog; now the rival waits for the entries
-        rival.execute("UPDATE floecat.entries SET version = version")
+        # the service holds the catalog and waits for its entries; now the rival waits for the catalog
+        rival.execute("UPDATE floecat.catalogs SET commit_version = commit_version")
         rival.execute("ROLLBACK")
     thread.join(60)
     assert [answer.status for answer in answers] == [204], answers

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
+from uuid import UUID
 
 from floecat.fileio.base import DeleteOutcome, FileIO
 from floecat.fileio.locations import AllowedLocations
@@ -95,9 +96,9 @@ def killable_store(url: str, switch: KillSwitch) -> Store:
     """A store that a worker may die at: before a transaction, and after its COMMIT."""
 
     class KillableStore(Store):
-        def run(self, work: Callable[[Connection], T]) -> T:
+        def run(self, work: Callable[[Connection], T], *, catalog_id: UUID | None = None) -> T:
             switch.point()
-            result = super().run(work)
+            result = super().run(work, catalog_id=catalog_id)
             switch.point()
             return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
+from uuid import UUID
 
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import CommitOutcomeUnknownError
@@ -31,13 +32,13 @@ def lose_answers(store: Store, *, applied: bool, times: int = 1, after: int = 0)
     run = store.run
     left = {"after": after, "times": times}
 
-    def losing(work: Callable[[Connection], T]) -> T:
+    def losing(work: Callable[[Connection], T], *, catalog_id: UUID | None = None) -> T:
         if left["after"] > 0 or left["times"] == 0:
             left["after"] -= 1
-            return run(work)
+            return run(work, catalog_id=catalog_id)
         left["times"] -= 1
         if applied:
-            run(work)
+            run(work, catalog_id=catalog_id)
         else:
             _roll_back(run, work)
         raise CommitOutcomeUnknownError("The connection was lost during COMMIT (injected)")

@@ -88,7 +88,7 @@ class ConfirmedTransactions:
             results[:] = [work(conn, transaction_id)]
 
         try:
-            self._store.run(remembered)
+            self._store.run(remembered, catalog_id=catalog_id)
         except ForeignKeyError:
             with self._store.read() as conn:
                 if catalogs.get(conn, catalog_id) is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Work: TypeAlias = Callable[[Connection], object]
 
 NOW_MS = 1_790_000_000_000
 JSON = b'{"format-version":2,"location":"s3://lake/t"}'
@@ -169,3 +171,30 @@ def at_once(count: int, work: Callable[[int], T]) -> list[T]:
 
     with ThreadPoolExecutor(count) as threads:
         return list(threads.map(wait_and_work, range(count)))
+
+
+def together(store: Store, catalog_id: UUID, first: Work, *others: Work) -> list[Future[object]]:
+    """Runs works so that the others wait, in their order, before the first one ends."""
+    group = store._group_of(catalog_id)
+    assert group is not None
+    begun = threading.Event()
+
+    def wait_for_waiting(number: int) -> None:
+        deadline = time.monotonic() + 120
+        while group.waiting < number:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    def lead(conn: Connection) -> object:
+        if not begun.is_set():  # it may run again, when the others have been run
+            begun.set()
+            wait_for_waiting(len(others))
+        return first(conn)
+
+    with ThreadPoolExecutor(len(others) + 1) as threads:
+        outcomes = [threads.submit(store.run, lead, catalog_id=catalog_id)]
+        assert begun.wait(120)
+        for number, work in enumerate(others):
+            wait_for_waiting(number)
+            outcomes.append(threads.submit(store.run, work, catalog_id=catalog_id))
+    return outcomes

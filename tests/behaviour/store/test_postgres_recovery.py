@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import uuid_utils.compat as uuids
@@ -14,7 +14,7 @@ from floecat.errors import StoreUnavailableError
 from floecat.store import accounts
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import CommitOutcomeUnknownError, ConnectionLostError
-from tests.behaviour.store.rows import NOW_MS, account_ids, at_once
+from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, at_once, together
 from tests.services.postgres import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -131,6 +131,26 @@ def test_a_transaction_that_lost_its_connection(pg: Store, own_postgres_server: 
     pg.run(work)  # which may try again, since nothing was applied
     assert len(lost) == 1
     assert exists(pg, account_id)
+
+
+def test_a_group_that_lost_its_connection(pg: Store, own_postgres_server: PostgresServer) -> None:
+    catalog = add_catalog(pg)
+    ids = [uuids.uuid7() for _ in range(3)]
+    lost: list[int] = []
+
+    def insert(number: int) -> Callable[[Connection], bool]:
+        def work(conn: Connection) -> bool:
+            made = accounts.ensure(conn, ids[number], NOW_MS)
+            if number == 1 and not lost:
+                lost.append(_throw_out(own_postgres_server))
+            return made
+
+        return work
+
+    outcomes = together(pg, catalog.id, *map(insert, range(3)))
+    assert [outcome.result() for outcome in outcomes] == [True] * 3  # each was made once
+    assert len(lost) == 1
+    assert all(exists(pg, each) for each in ids)
 
 
 def test_a_connection_that_is_lost_at_the_commit(pg: Store, own_postgres_server: PostgresServer) -> None:

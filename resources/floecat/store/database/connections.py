@@ -75,6 +75,7 @@ active_counter: ContextVar[StatementCounter | None] = ContextVar("floecat_statem
 """The counter of this context, in tests."""
 
 NOTHING: Final[Parameters] = {}
+_NOTHING_TO_READ: Final = sa.select(sa.literal(1))
 
 
 class Connection(ABC):
@@ -191,12 +192,26 @@ class TransactionConnection(Connection):
             count_statement()
             self._later.append((self._statements.get(statement, parameters[0]), parameters))
 
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What `control` may raise."""
+        return (*DATABASE_ERRORS, self._dialect.loaded_dbapi.Error)
+
     def sharing(self) -> TransactionConnection:
         """The same connection for other work in the same transaction, which fails for itself."""
         return TransactionConnection(self.pooled, self._statements, self._dialect)
 
+    def finish_later(self) -> None:
+        """Makes the changes that wait for another statement.
+
+        Raises:
+            Exception: as `change`.
+        """
+        if self._later:
+            self.all(_NOTHING_TO_READ)
+
     def control(self, text: str) -> None:
-        """Runs a statement that opens or ends a transaction.
+        """Runs statements that open or end a transaction.
 
         Raises:
             ConnectionLostError: the connection is dead.
@@ -204,7 +219,10 @@ class TransactionConnection(Connection):
         """
         driver = self._driver()
         try:
-            driver.execute(text)
+            if self.joins_changes:
+                driver.execute(text, prepare=False)
+            else:
+                driver.execute(text)
         except self._dialect.loaded_dbapi.Error as error:
             self._forget_dead(driver, error)
             raise

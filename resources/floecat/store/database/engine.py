@@ -17,8 +17,10 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Semaphore, get_ident, local
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import sqlalchemy as sa
 import sqlalchemy.exc as sa_exc
@@ -76,7 +78,6 @@ class Store:
         self._sqlite = url.get_backend_name() == "sqlite"
         if self._sqlite:
             (sqlite.create_file if creates else sqlite.require_file)(url)
-        self._begin = "BEGIN IMMEDIATE" if self._sqlite else "BEGIN"
         self._turns = sqlite.ProcessTurns(url) if self._sqlite else None
         self._engine = self._create_engine(
             {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": timeout_s, "pool_use_lifo": True}
@@ -174,21 +175,23 @@ class Store:
             CommitOutcomeUnknownError: the store did not say whether it committed.
             StoreFaultError: the block swallowed the error of a statement; nothing was applied.
         """
-        groups = self._groups
+        group = self._group_of(None)
         with (
             self._one_transaction_per_thread(),
-            self._transaction(self._ends_at()) if groups is None else groups.alone() as connection,
+            self._transaction(None, self._ends_at()) if group is None else group.alone() as connection,
         ):
             count_transaction()
             yield connection
 
-    def run(self, work: Callable[[Connection], T]) -> T:
+    def run(self, work: Callable[[Connection], T], *, catalog_id: UUID | None = None) -> T:
         """Runs `work` in a transaction, again when the transaction lost against another one.
 
-        On SQLite the works of several threads may share one COMMIT; each returns, or fails, for itself.
+        The works of several threads may share one COMMIT; each returns, or fails, for itself. On PostgreSQL
+        these are works of one catalog. They lock it first, so they never wait for each other in a circle.
 
         Args:
             work: may run several times, in any thread; only its last run is committed.
+            catalog_id: the only catalog that it changes; `None` if it changes none, or more than one.
 
         Raises:
             StoreUnavailableError: as `write`, or too many transactions were faster.
@@ -196,7 +199,7 @@ class Store:
         """
         for attempt in range(_MAX_ATTEMPTS):
             try:
-                return self._run_once(work)
+                return self._run_once(work, catalog_id)
             except (TransactionConflictError, ConnectionLostError):
                 if attempt == _MAX_ATTEMPTS - 1:
                     raise
@@ -319,21 +322,34 @@ class Store:
         finally:
             self._thread.writing = False
 
-    def _run_once(self, work: Callable[[Connection], T]) -> T:
-        if self._groups is None:
+    def _run_once(self, work: Callable[[Connection], T], catalog_id: UUID | None) -> T:
+        group = self._group_of(catalog_id)
+        if group is None:
             with self.write() as connection:
                 return work(connection)
         with self._one_transaction_per_thread():
-            return self._groups.run(work)
+            return group.run(work)
+
+    def _group_of(self, catalog_id: UUID | None) -> GroupCommit | None:
+        """The queue of those who write to a catalog; all of SQLite share one."""
+        if self._sqlite:
+            catalog_id = None
+        elif catalog_id is None:
+            return None
+        group = self._groups.get(catalog_id)
+        if group is None:
+            transaction = partial(self._transaction, catalog_id)
+            group = self._groups.setdefault(catalog_id, GroupCommit(transaction, timeout_s=self._timeout_s))
+        return group
 
     @contextmanager
-    def _transaction(self, ends_at: float) -> Iterator[TransactionConnection]:
+    def _transaction(self, catalog_id: UUID | None, ends_at: float) -> Iterator[TransactionConnection]:
         if self._forked_in_use:
             raise StoreFaultError(
                 "The process was forked while the store was in use; start it without a fork"
             )
         with self._turns.hold(ends_at) if self._turns else self._one_of_the_pool(ends_at):
-            connection = self._begin_transaction(ends_at)
+            connection = self._begin_transaction(catalog_id, ends_at)
             try:
                 try:
                     yield connection
@@ -358,26 +374,36 @@ class Store:
     def _ends_at(self) -> float:
         return time.monotonic() + self._timeout_s
 
-    def _begin_transaction(self, ends_at: float) -> TransactionConnection:
+    def _begin_transaction(self, catalog_id: UUID | None, ends_at: float) -> TransactionConnection:
         connection: TransactionConnection | None = None
         try:
             while True:
                 connection = self._checkout()
                 try:
                     with self._waiting_until(connection, ends_at):
-                        connection.control(self._begin)
+                        connection.control(self._beginning(catalog_id, ends_at))
                     break
                 except ConnectionLostError:  # as all others of the pool may be, after a restart
                     if time.monotonic() >= ends_at:
                         raise
-            left_s = ends_at - time.monotonic()
-            if not self._sqlite and left_s < self._timeout_s * _WHOLE:
-                connection.control(f"SET LOCAL lock_timeout = {max(1, int(left_s * 1000))}")
         except driver_errors(self._engine.dialect) as error:
             if connection is not None:
+                if not self._sqlite:
+                    self._roll_back(connection)
                 self._give_back(connection)
             raise_fault(error)
         return connection
+
+    def _beginning(self, catalog_id: UUID | None, ends_at: float) -> str:
+        """What begins a transaction, in one message."""
+        if self._sqlite:
+            return "BEGIN IMMEDIATE"
+        text, left_s = "BEGIN", ends_at - time.monotonic()
+        if left_s < self._timeout_s * _WHOLE:
+            text += f"; SET LOCAL lock_timeout = {max(1, int(left_s * 1000))}"
+        if catalog_id is not None:
+            text += f"; SELECT FROM catalogs WHERE id = '{catalog_id}' FOR NO KEY UPDATE"
+        return text
 
     @contextmanager
     def _waiting_until(self, connection: TransactionConnection, ends_at: float) -> Iterator[None]:
@@ -411,7 +437,7 @@ class Store:
             connection.discard()
 
     def _after_fork(self) -> None:
-        self._groups = GroupCommit(self._transaction, timeout_s=self._timeout_s) if self._sqlite else None
+        self._groups: dict[UUID | None, GroupCommit] = {}
         self._thread = local()
         self._free = Semaphore(self._pool_size)
         self._reads_at_once = None

@@ -1,8 +1,9 @@
 """Transactions of one process that share a COMMIT, and so one sync of the disk.
 
-Writers of a SQLite file queue here. The first in the queue leads: it begins a transaction, runs its own work,
-then that of the writers behind it, each under a savepoint, and commits for all. Work that fails is rolled
-back to its savepoint and fails alone. The leader then hands the lead to the next in the queue.
+Writers of a SQLite file queue here, or those of one catalog of PostgreSQL. The first in the queue leads: it
+begins a transaction, runs its own work, then that of the writers behind it, each under a savepoint, and
+commits for all. Work that fails is rolled back to its savepoint and fails alone. The leader then hands the
+lead to the next in the queue.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from floecat.store.database.errors import (
     StoreUnavailableError,
     TransactionConflictError,
 )
-from floecat.store.database.faults import DATABASE_ERRORS
 
 __all__ = ["GroupCommit"]
 
@@ -232,6 +232,7 @@ class _Member(Generic[T]):
     def _run(self, connection: TransactionConnection) -> None:
         count_transaction()
         self._results[:] = [self._work(connection)]
+        connection.finish_later()
         if connection.failed:
             raise StoreFaultError("A failed statement was ignored; the transaction was rolled back")
 
@@ -251,7 +252,7 @@ def _run_under_savepoint(member: _Member[Any], connection: TransactionConnection
             member.fail(error)
             connection.control("ROLLBACK TO member")
         connection.control("RELEASE member")
-    except DATABASE_ERRORS as error:
+    except connection.errors as error:
         raise TransactionConflictError("Another change broke the transaction") from error
 
 

@@ -31,8 +31,6 @@ from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 
 __all__ = ["NamespaceInfo", "NamespaceService", "PropertiesUpdated"]
 
-_MAX_PROPERTIES_BYTES = 1 << 20
-
 
 class NamespaceInfo(msgspec.Struct, frozen=True):
     """A namespace and its properties."""
@@ -61,6 +59,7 @@ class NamespaceService:
         paging: Paging,
         *,
         reserved: str,
+        most_property_bytes: int,
     ) -> None:
         """Wires the service.
 
@@ -71,6 +70,7 @@ class NamespaceService:
             keys: runs changes under idempotency keys.
             paging: page sizes and tokens.
             reserved: characters that no level may hold, since they separate levels on the wire.
+            most_property_bytes: of all keys and values of a namespace.
         """
         self._store = store
         self._transactions = transactions
@@ -78,6 +78,7 @@ class NamespaceService:
         self._keys = keys
         self._paging = paging
         self._reserved = reserved
+        self._most_property_bytes = most_property_bytes
 
     def list(self, call: Call, parent: Namespace | None, page: PageRequest) -> Page[Namespace]:
         """Direct children of a namespace, or the top level, that the principal may see; full names, ordered.
@@ -129,7 +130,7 @@ class NamespaceService:
 
         def work(finish: Finish[NamespaceInfo]) -> NamespaceInfo:
             check_namespace(namespace, reserved=self._reserved)
-            _check_properties(properties)
+            self._check_properties(properties)
             _check_location(call, properties)
             chain = [namespace[:depth] for depth in range(1, len(namespace) + 1)]
             checks = [(Privilege.CREATE_SCHEMA, call.on_namespace(levels)) for levels in chain]
@@ -252,7 +253,7 @@ class NamespaceService:
                 gone = set(removed)
                 changed = {key: value for key, value in row.properties.items() if key not in gone}
                 changed.update(updates)
-                _check_properties(changed)
+                self._check_properties(changed)
                 if changed != row.properties:
                     namespaces.set_properties(conn, row.id, changed, self._clock.now_ms())
                 missing = [key for key in removals if key not in row.properties]
@@ -264,6 +265,18 @@ class NamespaceService:
             return self._transactions.run(call.catalog.id, change)
 
         return self._keys.run(call, JsonAnswer(PropertiesUpdated), work)
+
+    def _check_properties(self, properties: Mapping[str, str]) -> None:
+        if (
+            sum(len(text.encode()) for pair in properties.items() for text in pair)
+            > self._most_property_bytes
+        ):
+            raise BadRequestError(
+                f"Invalid properties: more than {self._most_property_bytes} bytes"
+                " (floecat.limits.namespace-property-bytes)"
+            )
+        if "" in properties:
+            raise BadRequestError("Invalid properties: a key is empty")
 
     def _leave_trace(self, conn: Connection, transaction_id: UUID) -> None:
         leave_trace(conn, transaction_id, self._clock.now_ms())
@@ -315,14 +328,6 @@ def _check_change(removals: Sequence[str], updates: Mapping[str, str]) -> None:
         raise UnprocessableError(f"Invalid properties: set and removed in one request: {', '.join(both)}")
     if len(set(removals)) != len(removals):
         raise UnprocessableError("Invalid properties: a key is removed twice in one request")
-
-
-def _check_properties(properties: Mapping[str, str]) -> None:
-    size = sum(len(key) + len(value) for key, value in properties.items())
-    if size > _MAX_PROPERTIES_BYTES:
-        raise BadRequestError(f"Invalid properties: more than {_MAX_PROPERTIES_BYTES} characters")
-    if "" in properties:
-        raise BadRequestError("Invalid properties: a key is empty")
 
 
 def _check_location(call: Call, properties: Mapping[str, str]) -> None:

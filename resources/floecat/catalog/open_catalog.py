@@ -93,7 +93,13 @@ def open_catalog(
         calls=CallContext(catalogs, authorizer),
         resolver=Resolver(store, separator),
         namespaces=NamespaceService(
-            store, parts.transactions, parts.clock, parts.keys, paging, reserved=separator.reserved
+            store,
+            parts.transactions,
+            parts.clock,
+            parts.keys,
+            paging,
+            reserved=separator.reserved,
+            most_property_bytes=settings.limits.namespace_property_bytes,
         ),
         loader=loader,
         fast_loads=FastLoads(store, parts.entries, formats, loader, verify_metadata_file=verify),

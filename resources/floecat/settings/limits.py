@@ -202,6 +202,9 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Most allowed locations of a catalog beside its storage location. Each is compared with every location
     that a request names, and purges compare those of all catalogs."""
 
+    namespace_property_bytes: Annotated[int, size()] = _MIB
+    """Most bytes of all properties of a namespace. More are answered 400."""
+
     head_bytes: Annotated[int, size()] = 64 * _KIB
     """Most bytes of the path and the headers of a request. Larger ones are answered 431."""
 

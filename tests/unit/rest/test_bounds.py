@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from floecat.runtime import kernel
 from floecat.settings import Settings
+from floecat.settings.limits import LimitSettings
 from floecat_rest.app import create_app
 from tests.unit.rest.conftest import BASE_URL, CLIENT_HEADERS
 
@@ -60,3 +61,16 @@ def test_a_page_has_no_more_items_than_the_largest_page(bounded: TestClient[Any]
     assert len(page["namespaces"]) == PAGE_SIZE
     rest = bounded.get("/v1/namespaces", params=query | {"pageToken": page["next-page-token"]}).json()
     assert len(rest["namespaces"]) == 1
+
+
+def test_one_byte_more_of_properties_than_a_namespace_may_have_names_its_bound(
+    client: TestClient[Any],
+) -> None:
+    most = LimitSettings().namespace_property_bytes
+    fits = {"namespace": ["large"], "properties": {"k": "x" * (most - 1)}}
+    larger = {"namespace": ["larger"], "properties": {"k": "x" * (most - 2) + "\u00e4"}}
+    assert client.post("/v1/namespaces", json=fits).status_code == 200
+    for path, body in (("", larger), ("/large/properties", {"updates": {"l": ""}})):
+        answer = client.post(f"/v1/namespaces{path}", json=body)
+        assert answer.status_code == 400
+        assert "(floecat.limits.namespace-property-bytes)" in answer.json()["error"]["message"]

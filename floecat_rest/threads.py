@@ -165,7 +165,8 @@ class HandlerThreads(ThreadPoolExecutor):
             max_threads: most threads.
             queue_wait_ms: how long a call waits for a thread before it is refused; None for ever.
             most_queued: how many calls wait for a thread before the next one is refused; None for any number.
-            most_of_store: how many threads calls of one store (`name_store`) take; None for any number.
+            most_of_store: how many threads calls of one store (`name_store`) take, fewer beside others;
+                None for any number.
             ends_within_s: how long a shutdown waits for threads in all.
         """
         super().__init__(max_threads)
@@ -241,7 +242,7 @@ class HandlerThreads(ThreadPoolExecutor):
         Returns:
             Whether it waits for another one.
         """
-        held_back = work.store is not None and self._in_flight.get(work.store) == self._most_of_store
+        held_back = work.store is not None and not self._has_share(work.store)
         if held_back:
             ahead = len(self._held_back[str(work.store)])
         else:
@@ -308,15 +309,26 @@ class HandlerThreads(ThreadPoolExecutor):
         return work
 
     def _leave(self, store: str) -> None:
-        """Let the next call of a store into the queue, as one was done or refused."""
+        """Let calls that were held back into the queue, as one of a store was done or refused."""
         left = self._in_flight.pop(store) - 1
         if left:
             self._in_flight[store] = left
-        others = self._held_back.get(store)
-        if others:
-            self._put(others.popleft())
-        elif others is not None:
-            del self._held_back[store]
+        # stores with few threads first
+        for each in sorted(self._held_back, key=lambda each: self._in_flight.get(each, 0)):
+            others = self._held_back[each]
+            while others and self._has_share(each):
+                self._put(others.popleft())
+            if not others:
+                del self._held_back[each]
+
+    def _has_share(self, store: str) -> bool:
+        """Whether a store may take one more thread: it has none, or fewer than a multiple of those left.
+
+        Alone, a store takes `most_of_store`. However many hang, they leave some, so that another finds one.
+        """
+        most = self._most_of_store or self._most
+        taken, left = self._in_flight.get(store, 0), self._most - sum(self._in_flight.values())
+        return not taken or taken * (self._most - most) < most * left
 
     def _refuse(self, work: _Work) -> None:
         with self._counting:
@@ -337,7 +349,7 @@ class HandlerThreads(ThreadPoolExecutor):
         whose = "All threads of the service are busy"
         if held_back:
             whose = (
-                f"All {self._most_of_store} threads for one storage are busy"
+                f"All {self._most_of_store} threads for one storage, or fewer beside others, are busy"
                 " (floecat.limits.threads-per-storage-percent)"
             )
         message = f"{whose}, and {why}; nothing was done, try again later"

@@ -181,7 +181,8 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     threads_per_storage_percent: Annotated[int, integer(minimum=1, maximum=100)] = 75
     """Share of `gateway.threads` that requests to catalogs on one S3 endpoint, cloud or local disk take at a
-    time: while it hangs, catalogs elsewhere go on. Further requests wait, then are answered 503."""
+    time: while it hangs, catalogs elsewhere go on. Several take less each, and leave threads for others.
+    Further requests wait, then are answered 503."""
 
     waiting_loads: Annotated[int, integer(minimum=1)] = 20
     """Most loads of Delta tables that wait at a time until a new version is made. Each keeps a thread.

@@ -332,6 +332,26 @@ class TestShareOfAStore:
         assert peak["a"] == 3
         assert peak["b"] <= 3
 
+    def test_another_store_goes_on_while_many_hang(self):
+        hung, begun = threading.Event(), threading.Semaphore(0)
+
+        def hang():
+            begun.release()
+            assert hung.wait(120)
+
+        async def main():
+            threads = HandlerThreads(40, most_of_store=30)
+            calls = [of_store(threads, f"hung{number % 12}", hang) for number in range(240)]
+            for _ in range(36):
+                assert begun.acquire(timeout=120)
+            for number in range(20):
+                assert await of_store(threads, "other", abs, number) == number
+            hung.set()
+            await asyncio.gather(*calls)
+            threads.shutdown()
+
+        asyncio.run(main())
+
 
 class TestRequestThreads:
     SETTINGS = Settings(

@@ -117,10 +117,13 @@ class MetadataFiles:
         Raises:
             LocationNotAllowedError: the location is outside the allowed ones.
             PayloadTooLargeError: the document is larger than the bound.
+            BoundExceededError: it could not be read again, see `TableMetadata.check_bounds`.
             StorageUnavailableError: storage fails or refuses, or does not say whether it wrote.
         """
         if metadata.size_bytes > self._max_bytes:
             raise self._too_large("The metadata would be too large")
+        if isinstance(metadata, TableMetadata):
+            metadata.check_bounds()
         data = _encoded(location, metadata)
         with _OWN_FOLDERS:
             storage.files(location).write_new(location, data, unique_name=True, allowed=storage.allowed)

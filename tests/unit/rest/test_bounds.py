@@ -10,6 +10,8 @@ import pytest
 from litestar.testing import TestClient
 from msgspec.structs import replace
 
+from floecat.fileio.locations import location_bounds
+from floecat.iceberg.values.bounds import document_bounds
 from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.limits import LimitSettings
@@ -74,3 +76,34 @@ def test_one_byte_more_of_properties_than_a_namespace_may_have_names_its_bound(
         answer = client.post(f"/v1/namespaces{path}", json=body)
         assert answer.status_code == 400
         assert "(floecat.limits.namespace-property-bytes)" in answer.json()["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def with_small_definitions(settings: Settings, client: TestClient[Any]) -> Iterator[TestClient[Any]]:
+    """A service that reads documents of at most 10,000 bytes beside their snapshots."""
+    before = document_bounds.limits
+    small = replace(settings, limits=LimitSettings(definition_bytes=10_000))
+    try:
+        with kernel(small) as opened, TestClient(create_app(small, opened), base_url=BASE_URL) as bounded:
+            bounded.headers.update(CLIENT_HEADERS)
+            yield bounded
+    finally:
+        document_bounds.limits = location_bounds.limits = before
+
+
+def test_no_commit_makes_a_document_that_could_not_be_read(
+    with_small_definitions: TestClient[Any],
+) -> None:
+    client, tables = with_small_definitions, "/v1/namespaces/grown/tables"
+    client.post("/v1/namespaces", json={"namespace": ["grown"]})
+    client.post(tables, json={"name": "t", "schema": {"type": "struct", "fields": []}})
+    statuses = []
+    for number in range(11):
+        update = {"action": "set-properties", "updates": {f"p{number}": "v" * 1000}}
+        answer = client.post(f"{tables}/t", json={"requirements": [], "updates": [update]})
+        statuses.append(answer.status_code)
+    assert statuses == sorted(statuses)
+    assert set(statuses) == {200, 400}
+    assert "(floecat.limits.definition-bytes)" in answer.json()["error"]["message"]
+    removed = {"action": "remove-properties", "removals": ["p0", "p1"]}
+    assert client.post(f"{tables}/t", json={"requirements": [], "updates": [removed]}).status_code == 200

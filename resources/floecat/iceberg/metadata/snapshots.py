@@ -38,6 +38,7 @@ __all__ = [
     "SnapshotIndex",
     "SnapshotSummary",
     "check_number_of_snapshots",
+    "check_snapshots",
     "check_stored_texts",
     "read_new_snapshot",
 ]
@@ -103,21 +104,26 @@ _summaries_decoder = msgspec.json.Decoder(list[SnapshotSummary])
 _elements_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def check_number_of_snapshots(array: Piece) -> None:
-    """Refuses an encoded array of more snapshots than `floecat.limits` allows, before it is decoded.
+def check_number_of_snapshots(number: int) -> None:
+    """Refuses more snapshots than `floecat.limits` allows.
 
     Raises:
         BoundExceededError: there are more.
     """
     limits = document_bounds.limits
-    if len(array) <= limits.snapshots * len(_ID_KEY):
+    if number > limits.snapshots:
+        raise exceeded(limits, "snapshots", "table metadata", "its snapshots are more than")
+
+
+def check_snapshots(array: Piece) -> None:
+    """As `check_number_of_snapshots`, of an encoded array before it is decoded."""
+    if len(array) <= document_bounds.limits.snapshots * len(_ID_KEY):
         return
     view = memoryview(array)
     # a part ends before the key that begins in the next one is complete
     size = _COUNTED_AT_ONCE + len(_ID_KEY) - 1
     parts = (view[start : start + size] for start in range(0, len(view), _COUNTED_AT_ONCE))
-    if sum(bytes(part).count(_ID_KEY) for part in parts) > limits.snapshots:
-        raise exceeded(limits, "snapshots", "table metadata", "its snapshots are more than")
+    check_number_of_snapshots(sum(bytes(part).count(_ID_KEY) for part in parts))
 
 
 class SnapshotIndex:
@@ -137,7 +143,7 @@ class SnapshotIndex:
             BoundExceededError: there are more than `floecat.limits` allows.
             InvalidMetadataError: an element is not a snapshot, or an id occurs twice.
         """
-        check_number_of_snapshots(array)
+        check_snapshots(array)
         try:
             summaries = _summaries_decoder.decode(array)
             elements = _elements_decoder.decode(array)

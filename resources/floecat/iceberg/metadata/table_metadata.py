@@ -28,7 +28,7 @@ from floecat.iceberg.metadata.refs_and_logs import (
     parse_metadata_log,
     parse_snapshot_log,
 )
-from floecat.iceberg.metadata.snapshots import SnapshotIndex, SnapshotSummary
+from floecat.iceberg.metadata.snapshots import SnapshotIndex, SnapshotSummary, check_number_of_snapshots
 from floecat.iceberg.metadata.statistics_files import PartitionStatisticsFile, StatisticsFile
 from floecat.iceberg.schemas.partitioning import (
     FIRST_PARTITION_FIELD_ID,
@@ -172,6 +172,16 @@ class TableMetadata:
             # "There is always a main branch reference" (table specification, "Table Metadata Fields")
             refs.setdefault(MAIN_BRANCH, SnapshotRef(header.current_snapshot_id, "branch"))
         return cls(fields, header, properties=properties, refs=refs, document=document)
+
+    def check_bounds(self) -> None:
+        """Refuses a document that `parse` would refuse for its size, before it is written.
+
+        Raises:
+            BoundExceededError: it exceeds a bound of `floecat.limits`.
+        """
+        _check_size(self._fields)
+        if self._snapshot_index is not None:
+            check_number_of_snapshots(len(self._snapshot_index))
 
     # -- encoding -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.metadata.snapshots import OPERATIONS, check_number_of_snapshots
+from floecat.iceberg.metadata.snapshots import OPERATIONS, check_snapshots
 from floecat.iceberg.normalization.values import (
     each,
     each_value,
@@ -105,7 +105,7 @@ def normalize_snapshots(array: RawJson, schema_ids: Collection[int], current_sch
         BoundExceededError: there are more than `floecat.limits` allows.
         IllegalArgumentError: a snapshot cannot be made readable for every reader; the message names it.
     """
-    check_number_of_snapshots(array if isinstance(array, bytes | memoryview) else bytes(array))
+    check_snapshots(array if isinstance(array, bytes | memoryview) else bytes(array))
     if _are_readable(bytes(array), schema_ids):
         return array
     check_json(bytes(array))

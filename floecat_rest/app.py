@@ -77,7 +77,7 @@ from floecat_rest.management.statistics import (
 from floecat_rest.management.tables import ExplainController, ManagedTablesController
 from floecat_rest.openapi.descriptions import Descriptions
 from floecat_rest.openapi.schema_pages import SchemaController
-from floecat_rest.paths import EmptyNames, RawPaths
+from floecat_rest.paths import RawPaths
 from floecat_rest.process_metrics import ProcessMetrics
 from floecat_rest.readiness import Readiness
 from floecat_rest.request_log import RequestLog
@@ -167,8 +167,10 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     )
     app.state[Descriptions.STATE] = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
-    named = EmptyNames(Dispatcher(app, services, authenticator), services, authenticator)
-    loads = FastLoadAnswers(named, services, authenticator, path_template=_template(TableController.path))
+    dispatcher = Dispatcher(app, services, authenticator)
+    loads = FastLoadAnswers(
+        dispatcher, services, authenticator, path_template=_template(TableController.path)
+    )
     guarded = guard_browsers(loads, settings.gateway)
     # the log gets raw paths, which hold no line breaks, of refused requests too
     return RequestLog(RawPaths(guarded, default_prefix=settings.gateway.default_prefix))

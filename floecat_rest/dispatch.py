@@ -20,12 +20,14 @@ from litestar.routes import HTTPRoute
 from litestar.serialization import default_serializer, encode_json
 from litestar.utils.sync import AsyncCallable
 
+from floecat.runtime import Kernel
 from floecat_rest.admission import Admission, AdmittedRequest
 from floecat_rest.authentication import PUBLIC, Authenticator
 from floecat_rest.compression import AnswerCompression, compress_long
 from floecat_rest.documents import DocumentResponse
 from floecat_rest.errors import answer_error
 from floecat_rest.json_responses import WITHOUT_BODY, Answer
+from floecat_rest.paths import check_parameters_once, empty_name_error
 from floecat_rest.requests import CatalogRequest, Services, header_of
 from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE, RequestThreads, name_store, use_storage_threads
 
@@ -68,6 +70,11 @@ class Dispatcher:
             await answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, admitted: AdmittedRequest) -> ASGIApp:
+        kernel = cast("Kernel", self._services.kernel)
+        error = empty_name_error(str(scope.get("method")), scope["path"], kernel.separator)
+        if error is not None:
+            await self._authenticator.authenticate(scope)
+            raise error
         endpoint = self._route(scope)
         if not endpoint.is_public:
             scope["user"] = await self._authenticator.authenticate(scope)
@@ -129,6 +136,8 @@ class _Endpoint:
         """
         if self._check is not None:
             await self._check(request)
+        else:
+            check_parameters_once(request.scope["query_string"])
         if "body" in self._names:
             request.sent = await admitted.read(request.scope["headers"], receive)
         if self._has_parameters:

@@ -22,14 +22,11 @@ from floecat.entries.names import missing_namespace, missing_table, missing_view
 from floecat.errors import BadRequestError, FloecatError, NoSuchFunctionError, NotFoundError
 from floecat.identifiers.encoding import NamespaceSeparator, decode_segment, encode_segment
 from floecat.identifiers.namespace import TableIdentifier
-from floecat_rest.authentication import Authenticator
-from floecat_rest.errors import answer_error
-from floecat_rest.requests import Services
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["EmptyNames", "RawPaths", "empty_name_error", "repeated_parameter_error"]
+__all__ = ["RawPaths", "check_parameters_once", "empty_name_error"]
 
 _LEADING_SLASHES = re.compile("^/{2,}")
 _EMPTY_PREFIX = re.compile("^/v1/{2,}")
@@ -57,31 +54,6 @@ class RawPaths:
         await self._app(scope, receive, send)
 
 
-class EmptyNames:
-    """ASGI wrapper that answers requests with an empty name in the path, or with a parameter twice."""
-
-    def __init__(self, app: ASGIApp, services: Services, authenticator: Authenticator) -> None:
-        self._app = app
-        self._services = services
-        self._authenticator = authenticator
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
-        kernel = self._services.kernel
-        error = None
-        if scope["type"] == ScopeType.HTTP and kernel is not None:
-            error = empty_name_error(scope["method"], scope["path"], kernel.separator)
-            error = error or repeated_parameter_error(scope["query_string"])
-        if error is None:
-            await self._app(scope, receive, send)
-            return
-        try:
-            await self._authenticator.authenticate(scope)
-        except FloecatError as refusal:
-            error = refusal
-        await answer_error(scope, error)(scope, receive, send)
-
-
 def empty_name_error(method: str, path: str, separator: NamespaceSeparator) -> FloecatError | None:
     """The error for a path with an empty name; None if it has none.
 
@@ -106,12 +78,16 @@ def empty_name_error(method: str, path: str, separator: NamespaceSeparator) -> F
     return NotFoundError(_EMPTY_SEGMENT) if "//" in path else None
 
 
-def repeated_parameter_error(query: bytes) -> FloecatError | None:
-    """The error for a query that has a parameter twice, of which readers take either; None if it has none."""
-    if b"&" not in query:
-        return None
-    names = [unquote_to_bytes(part.partition(b"=")[0]) for part in query.split(b"&") if part]
-    return BadRequestError("Invalid query: a parameter is sent twice") if len({*names}) < len(names) else None
+def check_parameters_once(query: bytes) -> None:
+    """Refuse a query that has a parameter twice, of which readers take either.
+
+    Raises:
+        BadRequestError: it has.
+    """
+    if b"&" in query:
+        names = [unquote_to_bytes(part.partition(b"=")[0]) for part in query.split(b"&") if part]
+        if len({*names}) < len(names):
+            raise BadRequestError("Invalid query: a parameter is sent twice")
 
 
 def _raw_path(scope: Scope) -> str:

@@ -76,7 +76,7 @@ def test_a_fault_in_a_parameter_names_the_parameter(client):
     assert answer == ("BadRequestException", "Invalid parameter purgeRequested: must be true or false")
 
 
-@pytest.mark.parametrize("value", ["", "%00", "some", "%F0%9F%98%80", "refs&snapshots=x", "x" * 5000])
+@pytest.mark.parametrize("value", ["", "%00", "some", "%F0%9F%98%80", "x" * 5000])
 def test_a_fault_in_the_choice_of_snapshots_says_what_can_be_chosen(client, value):
     answer = error_of(client.get(f"/v1/floecat/namespaces/n/tables/t?snapshots={value}"))
     assert answer == ("BadRequestException", "Invalid parameter snapshots: must be all or refs")

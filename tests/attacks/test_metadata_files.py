@@ -10,6 +10,8 @@ from itertools import count
 from tests.attacks.attacked_service import AttackedService
 
 SEGMENT_BYTES = 32 << 20
+SCHEMA = b'{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"x","required":false,"type":"long"}]}'
+SCHEMAS = 1_000_000
 HEAD = bytes([31, 139, 8, 0, 0, 0, 0, 0, 0, 255])
 
 
@@ -21,14 +23,20 @@ def _zeros(segments: int) -> bytes:
 
 
 def _files() -> list[bytes]:
-    """2 GiB in one member, 1 GiB in sixteen, and nothing in very many."""
-    return [_zeros(64), gzip.compress(bytes(2 * SEGMENT_BYTES)) * 16, gzip.compress(b"") * 500_000]
+    """2 GiB in one member, 1 GiB in sixteen, nothing in very many, and schemas that take 18 times as much."""
+    schemas = b'{"format-version":2,"schemas":[' + b",".join([SCHEMA] * SCHEMAS) + b"]}"
+    return [
+        _zeros(64),
+        gzip.compress(bytes(2 * SEGMENT_BYTES)) * 16,
+        gzip.compress(b"") * 500_000,
+        gzip.compress(schemas, 1),
+    ]
 
 
 def test_small_files_that_inflate_to_gigabytes(attacked_service: AttackedService) -> None:
     folder = attacked_service.warehouse / "attack"
     folder.mkdir()
-    locations = [folder / f"{number}.gz.metadata.json" for number in range(3)]
+    locations = [folder / f"{number}.gz.metadata.json" for number in range(4)]
     for location, data in zip(locations, _files(), strict=True):
         location.write_bytes(data)
     names = count()

@@ -44,12 +44,17 @@ from floecat.delta.protocol.paths import PathReader
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.working_memory import take_memory
 
 __all__ = ["DeltaLog", "LogListing"]
 
 T = TypeVar("T")
 
 _MOST_FAULTS: Final = 20
+_FILES_COUNTED: Final = 1000
+_LISTED_BYTES: Final = 1 << 10
+"""What a file of a listing takes in memory, about."""
+
 _FROM_START = re.compile(r"/0{20}\.[0-9]{20}\.compacted\.json$")
 
 
@@ -118,10 +123,11 @@ class DeltaLog:
         start_after = None if after is None else commit_name(after)
         below = self._reader.folder + "/"
         most = self.bounds.limits.delta_log_files
-        files = [
-            LogFile(entry.location.removeprefix(below), entry.size_bytes, entry.modified_at_ms)
-            for entry in islice(self._files.list(self._reader.folder, start_after=start_after), most + 1)
-        ]
+        files: list[LogFile] = []
+        for entry in islice(self._files.list(self._reader.folder, start_after=start_after), most + 1):
+            files.append(LogFile(entry.location.removeprefix(below), entry.size_bytes, entry.modified_at_ms))
+            if len(files) % _FILES_COUNTED == 0:
+                take_memory(_FILES_COUNTED * _LISTED_BYTES)
         if len(files) > most:
             raise UnsupportedDeltaTableError(
                 f"The log of Delta table {self.location} has more than {most} files"

@@ -20,11 +20,13 @@ from floecat.errors import (
     InvalidDeltaTableError,
     LocationNotAllowedError,
     StorageUnavailableError,
+    UnavailableError,
     UnsupportedDeltaTableError,
 )
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.settings.limits import LimitSettings
+from floecat.working_memory import WorkingMemory
 from tests.delta_tables import FIRST_VERSION_AT_S, TableFacts, all_tables, delta_table, large_table
 from tests.services.faults import FaultyFileIO
 from tests.unit.delta.log_lines import (
@@ -746,6 +748,17 @@ def test_a_request_leaves_a_large_checkpoint_to_the_pipeline(started: LogOnDisk,
             log.snapshot(log.listing(), 2)
     log = started.bounded(in_request=True)
     assert len(log.snapshot(log.listing(), 2).files) == 1000
+
+
+def test_files_of_a_log_share_the_working_memory(started: LogOnDisk) -> None:
+    for version in range(3, 2_003):
+        started.put(f"{version:020}.json", b"")
+    memory = WorkingMemory(2 << 20, wait_ms=0)
+    log = started.bounded(in_request=True)
+    with memory.work():
+        assert log.listing().latest == 2_002
+        with memory.work(), pytest.raises(UnavailableError, match=r"floecat\.limits\.working-memory-bytes"):
+            log.listing()
 
 
 def test_a_checkpoint_with_a_long_footer_is_refused(started: LogOnDisk) -> None:

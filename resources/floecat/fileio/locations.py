@@ -342,9 +342,10 @@ class AllowedLocations:
             LocationNotAllowedError: it is outside the roots.
         """
         found = normalize_location(location)
-        if not any(root.contains(found) for root in self._roots):
-            raise LocationNotAllowedError(f"Location is not within the allowed locations: {found}")
-        return found
+        for root in self._roots:
+            if root.contains(found):
+                return found
+        raise LocationNotAllowedError(f"Location is not within the allowed locations: {found}")
 
     def check_opened(self, location: Location, folder: str, descriptor: int) -> None:
         """Refuses a location on the local disk of which an open folder is where links lead outside the roots.

@@ -165,7 +165,9 @@ def answer_error(scope: Scope, error: Exception) -> Answer:
     _release(raised)
     # A response to HEAD has no body, errors included.
     content = b"" if method == "HEAD" else encode_error(described)
-    return Answer(described.code, content, [(k.encode(), v.encode("latin-1")) for k, v in headers.items()])
+    return Answer(
+        described.code, content, [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()]
+    )
 
 
 def _release(error: BaseException | None) -> None:

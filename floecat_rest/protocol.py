@@ -8,6 +8,7 @@ for a thread, its handler does not start.
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -355,7 +356,9 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ARG002
-        task = self.loop.create_task(cycle.run_asgi(self._answer))  # type: ignore[arg-type]
+        # a request that was sent behind another one starts in the task of that one, whose account, threads
+        # and memory are not its own
+        task = self.loop.create_task(cycle.run_asgi(self._answer), context=Context())  # type: ignore[arg-type]
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
         self._running = cycle, task

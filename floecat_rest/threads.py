@@ -15,19 +15,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 from litestar.concurrency import sync_to_thread
 
 from floecat.errors import StoreUnavailableError, UnavailableError
 from floecat.fair_queue import FairQueue, current_account
 from floecat.settings import Settings
+from floecat.working_memory import current_reservation
 
 __all__ = [
     "AT_ONCE",
@@ -127,8 +128,15 @@ class _Thread(threading.Thread):
         self.ends = False
 
     def wake(self) -> None:
-        """Have the thread, which is idle, look for work, or end."""
-        self._is_idle.release()
+        """Have the thread, which is idle or new, look for work, or end.
+
+        Raises:
+            RuntimeError: it is new, and the system starts no more threads.
+        """
+        if self.ident is None:
+            self.start()
+        else:
+            self._is_idle.release()
 
     def run(self) -> None:
         """Run calls until the thread is to end."""
@@ -179,7 +187,7 @@ class HandlerThreads(ThreadPoolExecutor):
         self._idle: list[_Thread] = []
         self._is_waking = False
         """Whether a thread was woken or started, and has not looked for work yet."""
-        self._queue: deque[_Work] = deque()
+        self._queue: FairQueue[_Work] = FairQueue()
         self._in_flight: dict[str, int] = {}
         """Calls of each store that are in the queue or run."""
         self._held_back: defaultdict[str, FairQueue[_Work]] = defaultdict(FairQueue)
@@ -196,7 +204,7 @@ class HandlerThreads(ThreadPoolExecutor):
             calls wait and most of them are of this account.
 
         Raises:
-            UnavailableError: too many calls wait already.
+            UnavailableError: too many calls wait already, or the system starts no thread.
             RuntimeError: the executor is shut down, or there is no running event loop.
         """
         if self._closed:
@@ -207,11 +215,14 @@ class HandlerThreads(ThreadPoolExecutor):
         work = _Work(call, loop.create_future(), loop, store, current_account())
         with self._counting:
             waits = self._append(work)
-            wake = self._next_thread()
-        if wake is not None:
-            wake()
+            thread = self._next_thread()
+        if not self._wake(thread):
+            if not self._started and self._withdraw(work) is not None:
+                raise self._refusal(False, "the system starts no more")
+            waits = True
         if waits and self._queue_wait_ms is not None:
-            loop.call_later(self._queue_wait_ms / 1000, self._refuse, work)
+            timer = loop.call_later(self._queue_wait_ms / 1000, self._refuse, work)
+            work.future.add_done_callback(partial(self._forget, work, timer))
         return work.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
@@ -263,24 +274,43 @@ class HandlerThreads(ThreadPoolExecutor):
 
     def _make_room(self, work: _Work, held_back: bool, refusal: UnavailableError) -> None:
         """Refuses a call of the account that keeps the others waiting: the new one, or one in its place."""
-        given_up = self._held_back[str(work.store)].make_room(work.account) if held_back else None
+        queue = self._held_back[str(work.store)] if held_back else self._queue
+        given_up = queue.make_room(work.account)
         if given_up is None:
             raise refusal
         _fail(given_up.future, refusal)
+        if not held_back and given_up.store is not None:
+            self._leave(given_up.store)
 
-    def _next_thread(self) -> Callable[[], None] | None:
-        """What wakes or starts a thread, if there is work for one and none is about to take it."""
+    def _next_thread(self) -> _Thread | None:
+        """The thread to wake, if there is work for one and none is about to take it."""
         if self._is_waking or not self._queue:
             return None
         if self._idle:
             self._is_waking = True
-            return self._idle.pop().wake
+            return self._idle.pop()
         if len(self._started) == self._most:
             return None
         self._is_waking = True
         thread = _Thread(f"floecat-{len(self._started)}", self._next_work)
         self._started.append(thread)
-        return thread.start
+        return thread
+
+    def _wake(self, thread: _Thread | None) -> bool:
+        """Wake or start a thread, if there is one.
+
+        Returns:
+            False if the system starts no more threads. Those that are there take the call when they can.
+        """
+        try:
+            if thread is not None:
+                thread.wake()
+        except RuntimeError:
+            with self._counting:
+                self._is_waking = False
+                self._started.remove(cast("_Thread", thread))
+            return False
+        return True
 
     def _next_work(self, thread: _Thread, done: _Work | None) -> _Work | None:
         """What a thread does next.
@@ -303,9 +333,8 @@ class HandlerThreads(ThreadPoolExecutor):
                 if not thread.ends:
                     self._idle.append(thread)
                 return None
-            wake = self._next_thread()
-        if wake is not None:
-            wake()
+            next_thread = self._next_thread()
+        self._wake(next_thread)
         return work
 
     def _leave(self, store: str) -> None:
@@ -331,19 +360,34 @@ class HandlerThreads(ThreadPoolExecutor):
         return not taken or taken * (self._most - most) < most * left
 
     def _refuse(self, work: _Work) -> None:
+        held_back = self._withdraw(work)
+        if held_back is not None:
+            why = f"none was free for floecat.limits.queue-wait-ms ({self._queue_wait_ms})"
+            _fail(work.future, self._refusal(held_back, why))
+
+    def _forget(self, work: _Work, timer: asyncio.TimerHandle, future: asyncio.Future[Any]) -> None:
+        """Drop what refers to a call that is done, or whose caller is gone: it holds the whole request."""
+        timer.cancel()
+        if future.cancelled():
+            self._withdraw(work)
+
+    def _withdraw(self, work: _Work) -> bool | None:
+        """Take a call out of its queue.
+
+        Returns:
+            Whether it was held back; None if it waits no more.
+        """
         with self._counting:
             others = self._held_back.get(str(work.store))
-            held_back = others is not None and work in others
-            if others is not None and held_back:
+            if others is not None and work in others:
                 others.remove(work)
-            elif work in self._queue:
-                self._queue.remove(work)
-                if work.store is not None:
-                    self._leave(work.store)
-            else:
-                return  # a thread has it, or it was refused
-        why = f"none was free for floecat.limits.queue-wait-ms ({self._queue_wait_ms})"
-        _fail(work.future, self._refusal(held_back, why))
+                return True
+            if work not in self._queue:
+                return None
+            self._queue.remove(work)
+            if work.store is not None:
+                self._leave(work.store)
+            return False
 
     def _refusal(self, held_back: bool, why: str) -> UnavailableError:
         whose = "All threads of the service are busy"
@@ -406,7 +450,14 @@ class RequestThreads(ThreadPoolExecutor):
         return await self.submit(copy_context().run, work)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:  # type: ignore[override]
-        """Run a function in a thread of the kind that the context names; see `HandlerThreads.submit`."""
+        """Run a function in a thread of the kind that the context names; see `HandlerThreads.submit`.
+
+        The working memory of the request stays taken until the function has returned, also where the client
+        is gone by then.
+        """
+        reservation = current_reservation()
+        if reservation is not None:
+            return self._pools[_kind.get()].submit(reservation.keep, partial(fn, *args, **kwargs))
         return self._pools[_kind.get()].submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

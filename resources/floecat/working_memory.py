@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from threading import Lock
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeVar
 
 from floecat.allocator import trim_soon
 from floecat.errors import UnavailableError
@@ -38,6 +38,8 @@ _FREE_BYTES: Final = 1 << 20
 _STEP_BYTES: Final = 1 << 20
 _TRIM_FROM_BYTES: Final = 4 << 20
 _RETRY_AFTER_S: Final = 5
+
+T = TypeVar("T")
 
 
 class WorkingMemoryError(UnavailableError):
@@ -142,6 +144,9 @@ class Reservation:
         self._held_bytes = 0
         self._most_bytes = 0
         self._waited_s = 0.0
+        self._lock = Lock()
+        self._working = 0
+        self._is_released = False
         self.waits = True
         self._token: Token[Reservation | None] | None = None
 
@@ -195,9 +200,28 @@ class Reservation:
             raise
         self._held_bytes += waiter.size_bytes
 
+    def keep(self, work: Callable[[], T]) -> T:
+        """Does work of the request in a thread, which may go on after the request was stopped.
+
+        What is released meanwhile is given back when the work ends.
+        """
+        with self._lock:
+            self._working += 1
+        try:
+            return work()
+        finally:
+            with self._lock:
+                self._working -= 1
+            if self._is_released:
+                self.release()
+
     def release(self) -> None:
-        """Gives everything back; the request counts nothing more."""
-        held, self._held_bytes = self._held_bytes, 0
+        """Gives everything back, once no thread works on the request; it counts nothing more."""
+        with self._lock:
+            self._is_released = True
+            if self._working:
+                return
+            held, self._held_bytes = self._held_bytes, 0
         self._most_bytes = max(self._most_bytes, held)
         if held:
             self._memory.give_back(held)

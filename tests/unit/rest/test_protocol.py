@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from floecat.fair_queue import current_account, name_account
 from floecat.settings import Duration
 from floecat.settings.limits import LimitSettings
 from floecat_rest.connections import Connections
@@ -275,6 +276,23 @@ def test_pipelined_requests_are_bounded() -> None:
 
     # one runs and four wait; what comes after them is not read
     assert run(work, LimitSettings(pipelined_requests=4))[5] == 0
+
+
+def test_a_request_sent_behind_another_one_has_nothing_of_it() -> None:
+    accounts = []
+
+    async def app(scope, receive, send):
+        accounts.append(current_account())
+        name_account("of the first")
+        await at_once(scope, receive, send)
+
+    async def work(connect: Connect) -> None:
+        client = await connect()
+        await client.send((HEAD + b"\r\n") * 3)
+        assert [(await client.answer())[0] for _ in range(3)] == [200] * 3
+
+    run(work, app=app)
+    assert accounts == [None] * 3
 
 
 def test_the_connection_that_is_idle_longest_makes_room() -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections import Counter
+from contextlib import suppress
 from contextvars import copy_context
 
 import pytest
@@ -14,6 +16,7 @@ from floecat.errors import StoreUnavailableError, UnavailableError
 from floecat.fair_queue import name_account
 from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
+from floecat.working_memory import WorkingMemory, take_memory
 from floecat_rest.app import CONTROLLERS
 from floecat_rest.threads import (
     WITHOUT_STORAGE,
@@ -128,8 +131,6 @@ def test_shutdown_finishes_what_was_submitted():
 
 
 def test_an_idle_thread_keeps_nothing_alive():
-    import weakref
-
     class Held:
         pass
 
@@ -353,6 +354,88 @@ class TestShareOfAStore:
         asyncio.run(main())
 
 
+def test_a_call_whose_caller_is_gone_leaves_its_place_to_others():
+    goes_on, ran = threading.Event(), []
+
+    async def main():
+        threads = HandlerThreads(1, queue_wait_ms=600_000, most_queued=2)
+        busy = threads.submit(goes_on.wait, 120)
+        for _ in range(100):
+            gone = threads.submit(ran.append, "gone")
+            gone.cancel()
+            await asyncio.sleep(0)
+        assert threads.waiting == 0
+        others = [threads.submit(ran.append, number) for number in range(2)]
+        goes_on.set()
+        await asyncio.gather(busy, *others)
+        threads.shutdown()
+
+    asyncio.run(main())
+    assert ran == [0, 1]
+
+
+def test_a_call_that_waited_leaves_memory_when_it_is_done():
+    class Held:
+        pass
+
+    async def work(loop, _):
+        goes_on, held = threading.Event(), Held()
+        seen = weakref.ref(held)
+        busy = loop.run_in_executor(None, goes_on.wait, 120)
+        waiting = loop.run_in_executor(None, id, held)
+        del held
+        goes_on.set()
+        await asyncio.gather(busy, waiting)
+        del waiting
+        async with asyncio.timeout(120):
+            while seen() is not None:
+                await asyncio.sleep(0.01)
+
+    run(work, max_threads=1, queue_wait_ms=600_000)
+
+
+def test_accounts_take_turns_and_make_room_for_each_other():
+    goes_on, ran = threading.Event(), []
+
+    async def main():
+        threads = HandlerThreads(1, queue_wait_ms=600_000, most_queued=4)
+        busy = threads.submit(goes_on.wait, 120)
+        mine = [of_store(threads, None, ran.append, number, account="a") for number in range(4)]
+        others = [of_store(threads, None, ran.append, "b", account="b")]
+        with pytest.raises(UnavailableError, match=r"queued-requests \(4\)"):
+            await mine.pop()
+        goes_on.set()
+        await asyncio.gather(busy, *mine, *others)
+        threads.shutdown()
+
+    asyncio.run(main())
+    assert ran == [0, "b", 1, 2]
+
+
+@pytest.mark.parametrize("started", [0, 1])
+def test_calls_are_served_again_after_the_system_started_no_threads(started):
+    async def main():
+        threads = HandlerThreads(3, queue_wait_ms=600_000)
+        goes_on = threading.Event()
+        busy = [threads.submit(goes_on.wait, 120) for _ in range(started)]
+        usual = threading.stack_size(1 << 60)  # more than any system has
+        try:
+            if started:
+                waiting = [threads.submit(abs, -number) for number in range(5)]
+            else:
+                with pytest.raises(UnavailableError, match="the system starts no more"):
+                    threads.submit(int)
+                waiting = []
+        finally:
+            threading.stack_size(usual)
+        goes_on.set()
+        assert await asyncio.gather(*busy, *waiting) == [True] * started + [*range(5)] * started
+        assert await asyncio.gather(*(threads.submit(abs, -number) for number in range(5))) == [*range(5)]
+        threads.shutdown()
+
+    asyncio.run(main())
+
+
 class TestRequestThreads:
     SETTINGS = Settings(
         gateway=GatewaySettings(threads=1),
@@ -413,6 +496,38 @@ class TestRequestThreads:
             assert await self.threads.run(read, at_once=True) == 1
             with pytest.raises(ZeroDivisionError):
                 await self.threads.run(lambda: 1 / 0, at_once=True)
+
+        self.run(work)
+
+    def test_work_that_goes_on_without_its_request_gives_its_memory_back_when_it_ends(self):
+        memory, mib = WorkingMemory(4 << 20, wait_ms=0), 1 << 20
+
+        async def work():
+            begun, goes_on = threading.Event(), threading.Event()
+
+            def read():
+                take_memory(2 * mib)
+                begun.set()
+                assert goes_on.wait(120)
+                take_memory(2 * mib)
+
+            async def request():
+                with memory.work():
+                    await self.threads.run(read, at_once=False)
+
+            stopped = asyncio.create_task(request())
+            await asyncio.to_thread(begun.wait, 120)
+            stopped.cancel()
+            await asyncio.wait([stopped])
+            with memory.work() as other, pytest.raises(UnavailableError):
+                other.take(4 * mib)
+            goes_on.set()
+            async with asyncio.timeout(120):
+                while True:
+                    await asyncio.sleep(0.01)
+                    with memory.work() as other, suppress(UnavailableError):
+                        other.take(4 * mib)
+                        break
 
         self.run(work)
 

@@ -255,11 +255,15 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         )
 
     def give_way(self) -> None:
-        """End at once, as another connection takes its place; one that sends a body gets an answer."""
-        if self._current_phase() == "body":
+        """End at once, as another connection takes its place; one that sends a body gets an answer.
+
+        Nothing looks after the connection from here on, so a client that does not read cannot hold it.
+        """
+        if self._current_phase() == "body" and not self.transport.get_write_buffer_size():
             problem = "the body comes slowly, and others have no connection"
             self._refuse_limit(503, "connections", problem, ("Retry-After", "1"))
             self.transport.close()
+            self.loop.call_later(_LINGER_S, self.transport.abort)
         else:
             self.transport.abort()
 

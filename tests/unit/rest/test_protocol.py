@@ -361,6 +361,41 @@ def test_without_an_idle_connection_the_body_that_comes_for_longest_gives_way() 
     run(work, LimitSettings(connections=2))
 
 
+def test_a_connection_that_gives_way_ends_though_its_client_reads_nothing() -> None:
+    lost = asyncio.Event()
+
+    async def large(scope, receive, send):
+        body = b"x" * ((100 << 20) if scope["method"] == "GET" else 2)
+        headers = [(b"content-length", b"%d" % len(body))]
+        if scope["method"] != "GET":
+            await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    class Noting(CatalogHttpProtocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self.first:
+                lost.set()
+
+        def connection_made(self, transport: Any) -> None:
+            self.first = not made
+            made.append(None)
+            super().connection_made(transport)
+
+    made: list[None] = []
+
+    async def work(connect: Connect) -> None:
+        unread = await connect()
+        await unread.send(HEAD + b"\r\nPOST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
+        while not lost.is_set() and len(made) < 200:  # until it is known how long the body takes
+            (await connect()).writer.close()
+            await asyncio.sleep(0.01)
+        await lost.wait()
+
+    run(work, LimitSettings(connections=1), app=large, protocol=Noting)
+
+
 def test_connections_leave_a_reserve_of_descriptors() -> None:
     _, most = before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:

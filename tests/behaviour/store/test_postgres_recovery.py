@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
-from floecat.errors import StoreUnavailableError
+from floecat.errors import ConflictError, StoreUnavailableError
 from floecat.store import accounts
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import CommitOutcomeUnknownError, ConnectionLostError
@@ -225,3 +226,23 @@ def _throw_out(server: PostgresServer) -> int:
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'floecat'"
     )
     return len(rows)
+
+
+def test_a_leader_whose_time_is_short_leaves_the_others_theirs(
+    own_postgres_server: PostgresServer, database: str
+) -> None:
+    store = Store.open(own_postgres_server.url(database), timeout_s=6)
+    catalog = add_catalog(store, "late")
+    has_waited = threading.Event()
+    timeout = sa.select(sa.func.current_setting("lock_timeout"))
+
+    def first(_conn: Connection) -> None:
+        # a fifth of the time of the one behind it
+        threading.Timer(1.2, has_waited.set).start()
+        assert has_waited.wait(120)
+        raise ConflictError("planted")
+
+    outcomes = together(store, catalog.id, first, lambda conn: conn.first(timeout))
+    assert isinstance(outcomes[0].exception(), ConflictError)
+    assert outcomes[1].result() == ("6s",)
+    store.close()

@@ -399,10 +399,13 @@ class Store:
         if self._sqlite:
             return "BEGIN IMMEDIATE"
         text, left_s = "BEGIN", ends_at - time.monotonic()
-        if left_s < self._timeout_s * _WHOLE:
+        is_late = left_s < self._timeout_s * _WHOLE
+        if is_late:
             text += f"; SET LOCAL lock_timeout = {max(1, int(left_s * 1000))}"
         if catalog_id is not None:
             text += f"; SELECT FROM catalogs WHERE id = '{catalog_id}' FOR NO KEY UPDATE"
+            if is_late:  # members that came later have all of their time for other locks
+                text += "; SET LOCAL lock_timeout TO DEFAULT"
         return text
 
     @contextmanager

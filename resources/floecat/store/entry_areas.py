@@ -89,13 +89,14 @@ def near(
 
 
 def replace(conn: Connection, areas: Sequence[StoredArea]) -> None:
-    """Stores areas in place of earlier ones; entries that are gone are left out.
+    """Stores areas in place of earlier ones; entries that are gone, or are being dropped, are left out.
 
     Args:
         conn: a transaction.
         areas: of different entries.
     """
-    # the lock keeps a drop from removing an entry between here and its folders
+    # The lock keeps a drop from removing an entry between here and its folders. It waits for none: drops that
+    # share a COMMIT come in any order, and a deadlock with them would hold up all commits of their catalog.
     found = {row[0] for row in conn.all(_LOCK, {"ids": sorted(area.state.id for area in areas)})}
     kept = sorted((area for area in areas if area.state.id in found), key=lambda area: area.state.id)
     conn.change_many(
@@ -198,7 +199,7 @@ _LOCK: Final = (
     sa.select(_entries.c.id)
     .where(_entries.c.id.in_(sa.bindparam("ids", expanding=True)))
     .order_by(_entries.c.id)
-    .with_for_update(read=True, key_share=True)
+    .with_for_update(read=True, key_share=True, skip_locked=True)
 )
 _REPLACE: Final = PerDialect(_replacing(sqlite.insert(_areas)), _replacing(postgresql.insert(_areas)))
 _DELETE_FOLDERS: Final = sa.delete(_folders).where(_folders.c.entry_id == sa.bindparam("id"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pytest
@@ -146,3 +147,13 @@ def test_several_processes_fill_it_at_once_while_entries_are_dropped(
     assert [row.id for row in found] == [row.id for n, row in enumerate(rows) if n % 2 or n >= 8]
     assert all(row.is_indexed for row in found)
     assert near(store, "s3://b/1") == []
+
+
+@pytest.mark.parametrize("backend", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
+def test_areas_do_not_wait_for_a_drop(store: Store, namespace: NamespaceRow) -> None:
+    rows = [add_entry(store, namespace, name) for name in ("kept", "dropped")]
+    areas = [StoredArea(row.state, SCOPE, folders("s3://b/t")) for row in rows]
+    with store.write() as conn, ThreadPoolExecutor(1) as threads:
+        entry_changes.delete(conn, rows[1].id, None)
+        threads.submit(store.run, lambda other: entry_areas.replace(other, areas)).result()
+    assert [(row.id, row.is_indexed) for row in near(store, "s3://b/t")] == [(rows[0].id, True)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from litestar import Litestar, Response
+from litestar._asgi.routing_trie.traversal import parse_path_params
 from litestar.enums import ScopeType
 from litestar.exceptions import ClientException
 from litestar.routes import HTTPRoute
@@ -39,6 +40,8 @@ __all__ = ["Dispatcher"]
 
 _HOST: Final = re.compile(rb"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
 _NO_PARAMETERS: Final = frozenset({"request", "body"})
+_LONGEST_KEPT_PATH: Final = 512
+"""The framework keeps a thousand paths and names, which need no login. Long ones would fill the memory."""
 
 
 class Dispatcher:
@@ -91,7 +94,13 @@ class Dispatcher:
         if host is not None and not _HOST.fullmatch(host.encode("latin-1")):
             raise ClientException("Invalid host header")
         path = f"/{scope['path'].strip('/')}"
-        found = self._app.asgi_router.handle_routing(path=path, method=scope.get("method"))
+        find = self._app.asgi_router.handle_routing
+        try:
+            found = find(path=path, method=scope.get("method"))
+        finally:
+            if len(path) > _LONGEST_KEPT_PATH:
+                find.cache_clear()
+                parse_path_params.cache_clear()
         _, handler, scope["path"], scope["path_params"], scope["path_template"] = found
         scope["app"] = scope["litestar_app"] = self._app
         scope["route_handler"] = handler

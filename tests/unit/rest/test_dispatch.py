@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import tracemalloc
+
+import pytest
+
+from tests.unit.rest.asgi import ask, http_scope
+
+
+def test_long_paths_leave_memory_with_their_requests(client):
+    async def answers(count: int) -> None:
+        for number in range(count):
+            path = f"/schema/{'a' * 60_000}{number}"
+            assert (await ask(client.app, http_scope(path, host="127.0.0.1"))).status == 404
+
+    asyncio.run(answers(1))
+    tracemalloc.start()
+    try:
+        asyncio.run(answers(200))
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("method", "status"), [("GET", 405), ("POST", 415)])
+def test_names_of_headers_are_in_lower_case(client, method, status):
+    scope = http_scope("/v1/floecat/tables/rename", method, host="127.0.0.1")
+    answer = asyncio.run(ask(client.app, scope))
+    assert answer.status == status
+    assert [name for name in answer.headers if name != name.lower()] == []

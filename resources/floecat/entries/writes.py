@@ -193,7 +193,6 @@ class EntryWrites:
         rows = [(change, compressed(change) if change.changed else None) for change in changes]
 
         def work(conn: Connection, transaction_id: UUID) -> bool:
-            # the lock on the catalog comes last, as all other commits of the catalog wait for it
             claim.keep(conn, answer)
             purging = write_rows(
                 conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id

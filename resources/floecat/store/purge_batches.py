@@ -7,10 +7,10 @@ purge reads it and keeps the file; or the file is gone before the commit is made
 - A purge announces each batch (`begin`), and in a second transaction takes the lock of every catalog
   (`pass_commits`). Then it reads the commit logs, keeps what was committed since, deletes the rest, and ends
   the batch.
-- A commit takes the lock of its catalog when it is numbered, near its end. The statement that numbers it
-  also says whether a purge announced a batch (`catalogs.purging`). If so, the commit looks at the batches
-  under way (`under_way`), and if one may hold a file that it adds, it is rolled back and made again when that
-  batch has ended.
+- A commit takes the lock of its catalog when it begins, at the latest when it is numbered. The statement
+  that numbers it also says whether a purge announced a batch (`catalogs.purging`). If so, the commit looks
+  at the batches under way (`under_way`), and if one may hold a file that it adds, it is rolled back and made
+  again when that batch has ended.
 
 A commit that had the lock before the purge got it is in the log that the purge reads. One that gets the lock
 later sees `purging`, as the row is read under the lock, and its look at the batches is a statement of its

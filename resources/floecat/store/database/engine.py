@@ -188,6 +188,7 @@ class Store:
 
         The works of several threads may share one COMMIT; each returns, or fails, for itself. On PostgreSQL
         these are works of one catalog. They lock it first, so they never wait for each other in a circle.
+        Works without a catalog that lock several entries can meet them in one, while all commits wait.
 
         Args:
             work: may run several times, in any thread; only its last run is committed.

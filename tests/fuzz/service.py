@@ -32,10 +32,12 @@ class Answer(NamedTuple):
 
 
 class ApplicationRunner:
-    """Asks an ASGI application, and waits for its answers."""
+    """Starts an ASGI application, asks it, and waits for its answers."""
 
     def __init__(self, application: Any) -> None:
         self._runner = asyncio.Runner()
+        self._lifespan = _Lifespan()
+        self._runner.run(self._lifespan.start(application))
         transport = httpx.ASGITransport(app=application, raise_app_exceptions=True)
         self._client = httpx.AsyncClient(
             transport=transport, base_url="http://localhost", timeout=60, headers={"x-client-version": "test"}
@@ -47,7 +49,32 @@ class ApplicationRunner:
 
     def close(self) -> None:
         self._runner.run(self._client.aclose())
+        self._runner.run(self._lifespan.stop())
         self._runner.close()
+
+
+class _Lifespan:
+    """The start and the stop of an application (lifespan protocol of ASGI)."""
+
+    def __init__(self) -> None:
+        self._sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._answers: asyncio.Queue[str] = asyncio.Queue()
+
+    async def start(self, application: Any) -> None:
+        async def answer(message: Any) -> None:
+            await self._answers.put(message["type"])
+
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": {}}
+        self._running = asyncio.ensure_future(application(scope, self._sent.get, answer))
+        await self._tell("lifespan.startup")
+
+    async def stop(self) -> None:
+        await self._tell("lifespan.shutdown")
+        await self._running
+
+    async def _tell(self, kind: str) -> None:
+        await self._sent.put({"type": kind})
+        assert await self._answers.get() == f"{kind}.complete"
 
 
 class InProcessService:

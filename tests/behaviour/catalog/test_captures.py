@@ -132,6 +132,11 @@ def store_url(request: pytest.FixtureRequest, upgraded_store: Callable[[str], st
 BOTH = pytest.mark.parametrize("store_url", ["sqlite", "postgresql"], indirect=True)
 
 
+def fewer_statements(store_url: str) -> int:
+    """How many statements of a commit PostgreSQL takes together: two pairs of changes."""
+    return 2 if store_url.startswith("postgresql") else 0
+
+
 @pytest.fixture
 def clock() -> SetClock:
     return SetClock()
@@ -197,7 +202,7 @@ def test_a_commit_leads_to_statistics_and_to_a_statistics_file(bench: Bench) -> 
 
 
 @BOTH
-def test_a_snapshot_costs_its_new_files(bench: Bench) -> None:
+def test_a_snapshot_costs_its_new_files(bench: Bench, store_url: str) -> None:
     bench.append(2)
     bench.capture()
     for number in range(2):
@@ -209,7 +214,7 @@ def test_a_snapshot_costs_its_new_files(bench: Bench) -> None:
     entry_id = bench.entry_id
     with bench.kernel.store.count_statements() as counter:
         assert bench.pipeline.drain(entry_id).succeeded == 1
-    assert (counter.statements, counter.transactions) == (38, 7)
+    assert (counter.statements, counter.transactions) == (38 - fewer_statements(store_url), 7)
     captured = bench.captured()
     assert captured.coverage is not None
     assert (captured.coverage.files, captured.coverage.captured, captured.coverage.read) == (3, 3, 1)
@@ -295,7 +300,7 @@ def counted(group: FileGroup) -> GroupResult:
 
 @BOTH
 def test_an_append_costs_the_same_whatever_the_table_has(
-    open_bench: Callable[..., Bench], clock: SetClock
+    open_bench: Callable[..., Bench], clock: SetClock, store_url: str
 ) -> None:
     bench = open_bench(files_per_group=100, large_capture_bytes=1)
     appends = bench.appends = UnwrittenFiles(bench.appends.location)
@@ -323,7 +328,8 @@ def test_an_append_costs_the_same_whatever_the_table_has(
         costs.append((counter.statements, counter.transactions, Counter(kind for kind, _ in storage.calls)))
     assert costs[0] == costs[1]
     # two manifest lists, a manifest, a data file and what was merged; a statistics file is published
-    assert costs[0] == (43, 7, {"read": 3, "read_range": 4, "write_new": 4, "delete_many": 1})
+    calls = {"read": 3, "read_range": 4, "write_new": 4, "delete_many": 1}
+    assert costs[0] == (43 - fewer_statements(store_url), 7, calls)
 
 
 def test_files_that_a_commit_removes_are_not_counted(bench: Bench, clock: SetClock) -> None:

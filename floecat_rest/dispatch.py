@@ -128,6 +128,7 @@ class _Endpoint:
         self._handler = handler
         self._parameters = parameters
         self._names = handler.parsed_fn_signature.parameters.keys()
+        self._query = [each.field_alias.encode() for each in parameters.expected_query_params]
         self._has_parameters = not self._names <= _NO_PARAMETERS
         self._check = handler.resolve_before_request()
         self._in_thread = isinstance(handler.fn, AsyncCallable)
@@ -146,7 +147,7 @@ class _Endpoint:
         if self._check is not None:
             await self._check(request)
         else:
-            check_parameters_once(request.scope["query_string"])
+            check_parameters_once(request.scope["query_string"], self._query)
         if "body" in self._names:
             request.sent = await admitted.read(request.scope["headers"], receive)
         if self._has_parameters:

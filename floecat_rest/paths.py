@@ -24,6 +24,8 @@ from floecat.identifiers.encoding import NamespaceSeparator, decode_segment, enc
 from floecat.identifiers.namespace import TableIdentifier
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from litestar.types import ASGIApp, Receive, Scope, Send
 
 __all__ = ["RawPaths", "check_parameters_once", "empty_name_error"]
@@ -78,15 +80,19 @@ def empty_name_error(method: str, path: str, separator: NamespaceSeparator) -> F
     return NotFoundError(_EMPTY_SEGMENT) if "//" in path else None
 
 
-def check_parameters_once(query: bytes) -> None:
+def check_parameters_once(query: bytes, known: Collection[bytes]) -> None:
     """Refuse a query that has a parameter twice, of which readers take either.
+
+    Args:
+        query: as it was sent.
+        known: parameters that are read; others are ignored.
 
     Raises:
         BadRequestError: it has.
     """
     if b"&" in query:
-        names = [unquote_to_bytes(part.partition(b"=")[0]) for part in query.split(b"&") if part]
-        if len({*names}) < len(names):
+        sent = [unquote_to_bytes(part.partition(b"=")[0]) for part in query.split(b"&")]
+        if any(sent.count(name) > 1 for name in known):
             raise BadRequestError("Invalid query: a parameter is sent twice")
 
 

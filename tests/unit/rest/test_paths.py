@@ -226,7 +226,6 @@ def test_an_empty_parent_is_the_top_level_and_an_empty_level_does_not_exist(
     [
         "purgeRequested=false&purgeRequested=true",
         "purgeRequested=false&a=1&purge%52equested=false",
-        "a&a",
     ],
 )
 def test_a_parameter_that_is_sent_twice_is_400_and_changes_nothing(
@@ -234,4 +233,4 @@ def test_a_parameter_that_is_sent_twice_is_400_and_changes_nothing(
 ) -> None:
     answer = client.delete(f"{table}?{query}")
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "BadRequestException")
-    assert client.get(f"{table}?snapshots=all&a=1&b=1&&").status_code == 200
+    assert client.get(f"{table}?snapshots=all&a=1&a=2&&").status_code == 200

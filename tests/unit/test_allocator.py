@@ -33,7 +33,7 @@ print(high - resident_mib())
 
 _IN_THREADS = """
 def work():
-    for size, count in ((30_000_000, 1), (30_000_000, 1), (100_000, 300)):
+    for size, count in ((30_000_000, 2), (20_000_000, 2), (100_000, 300)):
         blocks = [b"x" * size for _ in range(count)]
 
 before = resident_mib()
@@ -52,7 +52,7 @@ def test_freed_memory_goes_back_to_the_system() -> None:
 
 
 def test_large_blocks_of_threads_go_back_at_once() -> None:
-    assert _run(_IN_THREADS) <= 40
+    assert _run(_IN_THREADS) <= 150  # about 350 without
 
 
 def _run(code: str) -> int:

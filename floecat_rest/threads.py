@@ -379,12 +379,10 @@ class HandlerThreads(ThreadPoolExecutor):
         """
         with self._counting:
             others = self._held_back.get(str(work.store))
-            if others is not None and work in others:
-                others.remove(work)
+            if others is not None and others.remove(work):
                 return True
-            if work not in self._queue:
+            if not self._queue.remove(work):
                 return None
-            self._queue.remove(work)
             if work.store is not None:
                 self._leave(work.store)
             return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Generic, Protocol, TypeVar
 
@@ -69,16 +68,16 @@ class FairQueue(Generic[T]):
         self._size -= 1
         return item
 
-    def remove(self, item: T) -> None:
-        """Take an item out, wherever it is; nothing if it is not there."""
+    def remove(self, item: T) -> bool:
+        """Take an item out, wherever it is; `False` if it is not there."""
         items = self._items.get(item.account)
-        if items is None:
-            return
-        with suppress(ValueError):
-            items.remove(item)
-            self._size -= 1
+        if items is None or item not in items:
+            return False
+        items.remove(item)
+        self._size -= 1
         if not items:
             del self._items[item.account]
+        return True
 
     def make_room(self, account: Hashable) -> T | None:
         """Take out the newest item of the account with most items.

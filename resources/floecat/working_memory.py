@@ -109,10 +109,10 @@ class WorkingMemory:
     def withdraw(self, waiter: _Waiter) -> bool:
         """Stops waiting; `False` if the bytes were granted meanwhile."""
         with self._lock:
-            queue = self._first if waiter in self._first else self._waiters
-            if waiter not in queue:
+            if waiter in self._first:
+                self._first.remove(waiter)
+            elif not self._waiters.remove(waiter):
                 return False
-            queue.remove(waiter)
         self._grant()
         return True
 

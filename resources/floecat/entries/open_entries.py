@@ -13,8 +13,7 @@ from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.purge_guard import PurgeGuard
 from floecat.entries.writes import EntryWrites, Retries
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import location_bounds
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import Settings
 from floecat.storage.catalog_storages import CatalogStorages, open_storages
@@ -67,7 +66,7 @@ def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) 
         SettingsError: the access of a catalog to its storage lacks a part of its key.
     """
     gateway = settings.gateway
-    location_bounds.limits = document_bounds.limits = settings.limits
+    process_bounds.limits = settings.limits
     memory = MemoryBudget(settings.cache.memory)
     gzip_blocks.resize(memory.share("gzip-blocks"))
     stored_frames.resize(memory.share("stored-frames"))

@@ -10,7 +10,7 @@ import msgspec
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 
 __all__ = ["Column", "SnapshotTotals", "TableDescription", "describe", "snapshot_totals", "type_text"]
 
@@ -114,7 +114,7 @@ def type_text(type: Type) -> str:
 
 
 def _columns(schema: Schema) -> Iterator[Column]:
-    left_bytes = document_bounds.limits.event_schema_bytes
+    left_bytes = process_bounds.limits.event_schema_bytes
     for field in schema.struct.fields:
         column = Column(
             field_id=field.id,

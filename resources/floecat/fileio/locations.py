@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from floecat.errors import BadRequestError, LocationNotAllowedError
-from floecat.settings.limits import LimitSettings
+from floecat.iceberg.values.bounds import process_bounds
 
 __all__ = [
     "AllowedLocations",
@@ -18,7 +18,6 @@ __all__ = [
     "Location",
     "check_bounds",
     "is_plain_name",
-    "location_bounds",
     "normalize_location",
     "real_path",
     "real_path_of",
@@ -50,24 +49,13 @@ _DELETED: Final = " (deleted)"
 """What Linux adds to the place of a file that is gone (proc(5))."""
 
 
-class LocationBounds:
-    """The bounds on locations: `location-bytes` and `percent-decoding-levels` of `limits`."""
-
-    def __init__(self) -> None:
-        self.limits = LimitSettings()
-
-
-location_bounds: Final = LocationBounds()
-"""Of this process. Those of the settings, once the composition root has set them."""
-
-
 def check_bounds(location: str) -> None:
     """Refuses a location, or a path, that is too long or percent-encoded too many times.
 
     Raises:
         BadRequestError: with the setting that bounds it.
     """
-    limits = location_bounds.limits
+    limits = process_bounds.limits
     longest, levels = limits.location_bytes, limits.percent_decoding_levels
     if len(location) > longest or (
         not location.isascii() and len(location.encode(errors="surrogatepass")) > longest
@@ -84,7 +72,7 @@ def check_bounds(location: str) -> None:
 
 def _decoded(text: str) -> str:
     """A text without percent-encoding, or with what is left of it after as many levels as are allowed."""
-    for _ in range(location_bounds.limits.percent_decoding_levels):
+    for _ in range(process_bounds.limits.percent_decoding_levels):
         if "%" not in text or (again := unquote(text)) == text:
             break
         text = again

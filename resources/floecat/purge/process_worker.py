@@ -20,8 +20,7 @@ from floecat.child_process import serve_parent
 from floecat.entries.areas import Area
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import FloecatError, UnavailableError
-from floecat.fileio.locations import location_bounds
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.purge.live_tables import LiveTable, NearTable, all_folders
 from floecat.purge.progress import PurgeProgress
 from floecat.purge.shared_files import SharedFiles
@@ -93,7 +92,7 @@ def main() -> None:
 
 
 def _serve(connection: Connection[Any, Any], setup: PurgeSetup) -> None:
-    limits = location_bounds.limits = document_bounds.limits = pickle.loads(setup.limits)  # noqa: S301
+    limits = process_bounds.limits = pickle.loads(setup.limits)  # noqa: S301
     parent = _Parent(connection)
     shared = SharedFiles(
         _LiveTables(parent),

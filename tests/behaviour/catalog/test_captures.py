@@ -23,8 +23,8 @@ from floecat.commits.commit import CreateTable
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, ConflictError, NotFoundError, UnavailableError
 from floecat.events.commit_cursor import CommitCursor
-from floecat.fileio.locations import location_bounds
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
 from floecat.settings.kinds import Duration
@@ -523,7 +523,7 @@ def test_a_file_beyond_a_bound_makes_the_capture_partial(
 ) -> None:
     bench.append(1)
     bench.capture()
-    monkeypatch.setattr(location_bounds, "limits", LimitSettings(data_file_footer_bytes=100))
+    monkeypatch.setattr(process_bounds, "limits", LimitSettings(data_file_footer_bytes=100))
     bench.append(1)
     assert {each.state for each in bench.capture()} == {"succeeded"}
     problem = bench.captured().problem

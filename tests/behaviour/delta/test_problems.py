@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import pytest
 
 from floecat.errors import ForbiddenError, InvalidDeltaTableError, LeftToPipelineError
-from floecat.fileio.locations import location_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.settings.limits import LimitSettings
 from tests.behaviour.delta.conftest import as_rows, delta_table, refusal, rows_of
 
@@ -88,7 +88,7 @@ def test_a_load_waits_so_long_and_no_longer(large):
 
 def test_a_log_that_takes_too_much_is_left_to_the_pipeline(open_lake, tmp_path, monkeypatch):
     lake = open_lake(wait="PT0.3S")
-    monkeypatch.setattr(location_bounds, "limits", LimitSettings(delta_log_bytes_in_request=100))
+    monkeypatch.setattr(process_bounds, "limits", LimitSettings(delta_log_bytes_in_request=100))
     writer = delta_table(tmp_path / "t")
     table = lake.register(writer.folder)
     assert isinstance(refusal(lake, table), LeftToPipelineError)

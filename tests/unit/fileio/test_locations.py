@@ -9,9 +9,9 @@ from floecat.fileio.locations import (
     AllowedLocations,
     FileLocation,
     Location,
-    location_bounds,
     normalize_location,
 )
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.settings.limits import LimitSettings
 
 
@@ -239,7 +239,7 @@ class TestBounds:
             normalize_location(FileLocation("s3://b/" + "ü" * 4093))
 
     def test_the_settings_of_the_process_count(self) -> None:
-        location_bounds.limits = LimitSettings(location_bytes=20, percent_decoding_levels=1)
+        process_bounds.limits = LimitSettings(location_bytes=20, percent_decoding_levels=1)
         try:
             assert str(normalize_location("s3://b/%20")) == "s3://b/%20"
             with pytest.raises(BadRequestError, match="more than 1 times"):
@@ -247,4 +247,4 @@ class TestBounds:
             with pytest.raises(BadRequestError, match="longer than 20 bytes"):
                 normalize_location("s3://b/" + "x" * 14)
         finally:
-            location_bounds.limits = LimitSettings()
+            process_bounds.limits = LimitSettings()

@@ -10,8 +10,7 @@ import pytest
 from litestar.testing import TestClient
 from msgspec.structs import replace
 
-from floecat.fileio.locations import location_bounds
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.limits import LimitSettings
@@ -81,14 +80,14 @@ def test_one_byte_more_of_properties_than_a_namespace_may_have_names_its_bound(
 @pytest.fixture(scope="module")
 def with_small_definitions(settings: Settings, client: TestClient[Any]) -> Iterator[TestClient[Any]]:
     """A service that reads documents of at most 10,000 bytes beside their snapshots."""
-    before = document_bounds.limits
+    before = process_bounds.limits
     small = replace(settings, limits=LimitSettings(definition_bytes=10_000))
     try:
         with kernel(small) as opened, TestClient(create_app(small, opened), base_url=BASE_URL) as bounded:
             bounded.headers.update(CLIENT_HEADERS)
             yield bounded
     finally:
-        document_bounds.limits = location_bounds.limits = before
+        process_bounds.limits = before
 
 
 def test_no_commit_makes_a_document_that_could_not_be_read(

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from floecat.errors import AlreadyExistsError, FileMissingError, ForbiddenError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations, location_bounds
+from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.avro.container import same_records
 from floecat.iceberg.manifests.index import ManifestIndex
-from floecat.iceberg.values.bounds import exceeded
+from floecat.iceberg.values.bounds import exceeded, process_bounds
 from floecat.memory_budget import LruCache, MemoryBudget
 
 __all__ = ["ArtifactFiles", "ArtifactLostError", "ByteBudget", "NameTakenError"]
@@ -192,7 +192,7 @@ class ArtifactFiles:
             BoundExceededError: it is larger than `floecat.limits.manifest-bytes`.
             LocationNotAllowedError: the location is outside the allowed ones.
         """
-        bounds = location_bounds.limits
+        bounds = process_bounds.limits
         try:
             return self._read(location, bounds.manifest_bytes)
         except PayloadTooLargeError:
@@ -203,7 +203,7 @@ class ArtifactFiles:
     def opened(self, location: str) -> Iterator[bytes]:
         """What `read` returns, for a block that decodes it; of a large artifact while no other is decoded."""
         try:
-            data = self._read(location, min(_SMALL_BYTES, location_bounds.limits.manifest_bytes))
+            data = self._read(location, min(_SMALL_BYTES, process_bounds.limits.manifest_bytes))
         except PayloadTooLargeError:
             pass
         else:

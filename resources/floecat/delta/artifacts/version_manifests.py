@@ -26,7 +26,6 @@ from floecat.delta.artifacts.data_files import NOTHING_FOUND, FoundColumns
 from floecat.delta.artifacts.version_context import VersionContext
 from floecat.delta.protocol.actions import Commit, Snapshot
 from floecat.errors import InvalidMetadataError
-from floecat.fileio.locations import location_bounds
 from floecat.iceberg.manifests.index import EntryKeys, ManifestIndex, read_index
 from floecat.iceberg.manifests.lists import (
     DELETE_MANIFEST,
@@ -38,6 +37,7 @@ from floecat.iceberg.manifests.lists import (
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 from floecat.iceberg.manifests.rewriter import OldManifest, rewrite
 from floecat.iceberg.manifests.writer import EncodedManifest
+from floecat.iceberg.values.bounds import process_bounds
 
 __all__ = ["TableManifests", "VersionManifests"]
 
@@ -187,7 +187,7 @@ class TableManifests:
             InvalidMetadataError: another program wrote one of them.
         """
         data = self._artifacts.read(manifest_list)
-        manifests = list(read_manifest_list(data, location=manifest_list, bounds=location_bounds.limits))
+        manifests = list(read_manifest_list(data, location=manifest_list, bounds=process_bounds.limits))
         deletes = tuple(entry for entry in manifests if entry.content == DELETE_MANIFEST)
         files = tuple(entry for entry in manifests if entry.content != DELETE_MANIFEST)
         sizes = self._artifacts.each(self._live_bytes, files)
@@ -319,7 +319,7 @@ class TableManifests:
         index = self._artifacts.indexes.get(key)
         if index is None:
             with self._artifacts.opened(location) as data:
-                index = read_index(data, location=location, bounds=location_bounds.limits)
+                index = read_index(data, location=location, bounds=process_bounds.limits)
             if index is None:
                 raise InvalidMetadataError(f"Manifest {location} was not written by this catalog")
             self._remember(key, index)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from floecat.errors import UnsupportedDeltaTableError
-from floecat.fileio.locations import location_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import take_memory
 
@@ -37,7 +37,7 @@ class LogBounds:
         in_request: whether a load waits, for which lower bounds hold.
     """
 
-    limits: LimitSettings = field(default_factory=lambda: location_bounds.limits)
+    limits: LimitSettings = field(default_factory=lambda: process_bounds.limits)
     in_request: bool = False
 
     @property

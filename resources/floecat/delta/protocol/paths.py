@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.errors import BadRequestError, InvalidDeltaTableError
-from floecat.fileio.locations import check_bounds, location_bounds
+from floecat.fileio.locations import check_bounds
+from floecat.iceberg.values.bounds import process_bounds
 
 __all__ = ["PathReader"]
 
@@ -95,7 +96,7 @@ class PathReader:
 
 def _check_bounds(encoded: pa.Array) -> None:
     """As `check_bounds` of locations, for the paths that it could refuse."""
-    limits = location_bounds.limits
+    limits = process_bounds.limits
     suspicious = pc.greater(pc.binary_length(encoded), limits.location_bytes)
     if pc.any(pc.match_substring(encoded, "%25")).as_py():
         decoded = encoded

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from floecat.delta.artifacts.artifact_files import ArtifactFiles, ArtifactLostError
 from floecat.delta.artifacts.artifact_paths import is_field_id_copy
 from floecat.errors import InvalidMetadataError
-from floecat.fileio.locations import location_bounds
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
+from floecat.iceberg.values.bounds import process_bounds
 
 __all__ = ["MOST_LISTED", "missing_artifacts"]
 
@@ -153,7 +153,7 @@ class _Reader:
 def _named(data: bytes, location: str, manifest: ManifestFile | None) -> _Named:
     if manifest is not None:
         return _Named(len(data), files=_made_files(data, manifest))
-    listed = read_manifest_list(data, location=location, bounds=location_bounds.limits)
+    listed = read_manifest_list(data, location=location, bounds=process_bounds.limits)
     return _Named(len(data), manifests=tuple(listed))
 
 
@@ -166,7 +166,7 @@ def _weight(location: str, found: _Named) -> int:
 def _made_files(data: bytes, manifest: ManifestFile) -> dict[str, int]:
     found: dict[str, int] = {}
     fields = ("status", "file_path", "file_size_in_bytes")
-    location, bounds = manifest.manifest_path, location_bounds.limits
+    location, bounds = manifest.manifest_path, process_bounds.limits
     for entries in read_manifest(data, location=location, fields=fields, bounds=bounds):
         live = entries.table.filter(pc.field("status") != ManifestEntryStatus.DELETED.value)
         sizes = zip(live["file_path"].to_pylist(), live["file_size_in_bytes"].to_pylist(), strict=True)

@@ -22,11 +22,11 @@ from floecat.delta.protocol.actions import Snapshot
 from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.errors import NoSuchTableError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations, location_bounds
+from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_manifest_list
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.iceberg.values.bounds import exceeded
+from floecat.iceberg.values.bounds import exceeded, process_bounds
 from floecat.store import tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import decompress
@@ -158,7 +158,7 @@ class _Manifests:
         self.deleted_from: list[str] = []
         self._rows = self._unknown = self._deleted_rows = 0
         manifests = read_manifest_list(
-            self._read(manifest_list), location=manifest_list, bounds=location_bounds.limits
+            self._read(manifest_list), location=manifest_list, bounds=process_bounds.limits
         )
         with ThreadPoolExecutor(_READERS, thread_name_prefix="delta-count") as readers:
             # no more of them in memory than are read at once
@@ -181,7 +181,7 @@ class _Manifests:
 
     def _read(self, location: str) -> bytes:
         self._allowed.check(location)
-        bounds = location_bounds.limits
+        bounds = process_bounds.limits
         try:
             return self._storage.read(location, max_bytes=bounds.manifest_bytes)
         except PayloadTooLargeError:
@@ -189,7 +189,7 @@ class _Manifests:
             raise exceeded(bounds, "manifest_bytes", f"artifact {location}", problem) from None
 
     def _count(self, manifest: ManifestFile, data: bytes) -> None:
-        location, bounds = manifest.manifest_path, location_bounds.limits
+        location, bounds = manifest.manifest_path, process_bounds.limits
         for entries in read_manifest(data, location=location, fields=_COUNTED, bounds=bounds):
             live = entries.table.filter(pc.field("status") != ManifestEntryStatus.DELETED.value)
             rows = live["record_count"]

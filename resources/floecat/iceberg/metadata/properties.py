@@ -11,7 +11,7 @@ import msgspec
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.iceberg.values.encoded_json import Int32
 from floecat.iceberg.values.text_limits import int32_of
 
@@ -86,9 +86,9 @@ def check_property_count(properties: Mapping[str, str]) -> None:
     Raises:
         IllegalArgumentError: there are more than `floecat.limits.elements`.
     """
-    if len(properties) > document_bounds.limits.elements:
+    if len(properties) > process_bounds.limits.elements:
         raise IllegalArgumentError(
-            f"Invalid properties: more than {document_bounds.limits.elements} (floecat.limits.elements)"
+            f"Invalid properties: more than {process_bounds.limits.elements} (floecat.limits.elements)"
         )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from floecat.errors import IllegalArgumentError, InvalidMetadataError
-from floecat.iceberg.values.bounds import document_bounds, exceeded
+from floecat.iceberg.values.bounds import exceeded, process_bounds
 from floecat.iceberg.values.encoded_json import (
     EMPTY_ARRAY,
     Fragment,
@@ -110,14 +110,14 @@ def check_number_of_snapshots(number: int) -> None:
     Raises:
         BoundExceededError: there are more.
     """
-    limits = document_bounds.limits
+    limits = process_bounds.limits
     if number > limits.snapshots:
         raise exceeded(limits, "snapshots", "table metadata", "its snapshots are more than")
 
 
 def check_snapshots(array: Piece) -> None:
     """As `check_number_of_snapshots`, of an encoded array before it is decoded."""
-    if len(array) <= document_bounds.limits.snapshots * len(_ID_KEY):
+    if len(array) <= process_bounds.limits.snapshots * len(_ID_KEY):
         return
     view = memoryview(array)
     # a part ends before the key that begins in the next one is complete

@@ -38,7 +38,7 @@ from floecat.iceberg.schemas.partitioning import (
 )
 from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.schemas.sorting import UNSORTED, SortOrder, parse_sort_order
-from floecat.iceberg.values.bounds import document_bounds, exceeded
+from floecat.iceberg.values.bounds import exceeded, process_bounds
 from floecat.iceberg.values.encoded_json import (
     EMPTY_ARRAY,
     NULL,
@@ -389,9 +389,9 @@ def _check_utf8(data: bytes) -> None:
 def _check_size(fields: Mapping[str, Fragment]) -> None:
     sizes = {name: fragment_size(fragment) for name, fragment in fields.items() if name != "snapshots"}
     logs = [sizes.pop(name, 0) for name in _LOGS]
-    if max(sum(sizes.values()), *logs) > document_bounds.limits.definition_bytes:
+    if max(sum(sizes.values()), *logs) > process_bounds.limits.definition_bytes:
         problem = "beside snapshots it has more bytes than"
-        raise exceeded(document_bounds.limits, "definition_bytes", "table metadata", problem)
+        raise exceeded(process_bounds.limits, "definition_bytes", "table metadata", problem)
 
 
 def _settled(fields: Mapping[str, Fragment]) -> dict[str, Fragment]:

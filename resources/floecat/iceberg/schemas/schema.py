@@ -24,7 +24,7 @@ from floecat.iceberg.schemas.types import (
     Type,
     struct_with_ids,
 )
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.iceberg.values.encoded_json import (
     JsonObject,
     RawJson,
@@ -91,7 +91,7 @@ class Schema:
     @cached_property
     def _entries(self) -> list[_Entry]:
         nested = [column for column in self.struct.fields if not isinstance(column.type, PrimitiveType)]
-        if sum(_name_bytes(column, 0) for column in nested) > document_bounds.limits.schema_name_bytes:
+        if sum(_name_bytes(column, 0) for column in nested) > process_bounds.limits.schema_name_bytes:
             raise IllegalArgumentError(
                 "Invalid schema: the full names of its nested fields are too long together"
                 " (floecat.limits.schema-name-bytes)"

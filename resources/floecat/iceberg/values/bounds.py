@@ -7,20 +7,24 @@ from typing import Final
 from floecat.errors import BoundExceededError
 from floecat.settings.limits import LimitSettings as Bounds
 
-__all__ = ["DEFAULT_BOUNDS", "Bounds", "document_bounds", "exceeded"]
+__all__ = ["DEFAULT_BOUNDS", "Bounds", "exceeded", "process_bounds"]
 
 DEFAULT_BOUNDS = Bounds()
 
 
-class DocumentBounds:
-    """The bounds on JSON, metadata documents and schemas."""
+class ProcessBounds:
+    """The bounds that apply in a process, also to what takes none as an argument.
+
+    Attributes:
+        limits: those of the settings, once the composition root or the start of a child process has set
+            them.
+    """
 
     def __init__(self) -> None:
         self.limits = DEFAULT_BOUNDS
 
 
-document_bounds: Final = DocumentBounds()
-"""Of this process. Those of the settings, once the composition root has set them."""
+process_bounds: Final = ProcessBounds()
 
 
 def exceeded(bounds: Bounds, bound: str, file: str, problem: str) -> BoundExceededError:

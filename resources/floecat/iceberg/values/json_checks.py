@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.iceberg.values.json_keys import has_repeated_keys
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def check_json(data: bytes) -> None:
         IllegalArgumentError: there is such an object, or it exceeds a bound of `floecat.limits`. The message
             quotes nothing.
     """
-    most = document_bounds.limits.nesting  # the interpreter fails at about 900 levels
+    most = process_bounds.limits.nesting  # the interpreter fails at about 900 levels
     if is_nested_deeper(data, most):
         raise IllegalArgumentError(f"nested too deeply: more than {most} levels (floecat.limits.nesting)")
     if len(data) <= _SMALL_BYTES:
@@ -74,7 +74,7 @@ def check_elements(data: bytes) -> None:
         IllegalArgumentError: an array or object has more elements or keys than `floecat.limits.elements`, or
             all together have ten times as many.
     """
-    most = document_bounds.limits.elements
+    most = process_bounds.limits.elements
     if has_more_elements(data, most, _IN_ALL * most):
         raise IllegalArgumentError(
             f"more than {most} elements in an array or object, or {_IN_ALL * most} in all"

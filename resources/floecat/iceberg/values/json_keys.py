@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ def has_repeated_keys(data: bytes, *, block_bytes: int = _BLOCK_BYTES) -> bool:
     """
     import numpy as np
 
-    longest = max(document_bounds.limits.json_text_bytes, block_bytes)
+    longest = max(process_bounds.limits.json_text_bytes, block_bytes)
     objects: list[set[bytes]] = []
     start, size = 0, block_bytes
     while start < len(data):
@@ -152,7 +152,7 @@ def _repeats(keys: _Keys, objects: list[set[bytes]]) -> bool:
     looked_at = np.isin(owner, [*range(opened), *still_open, *keys.suspects(owner).tolist()])
     by_owner = np.flatnonzero(looked_at)[np.argsort(owner[looked_at], kind="stable")]
     found: dict[int, set[bytes]] = dict(enumerate(objects))
-    most = document_bounds.limits.object_keys
+    most = process_bounds.limits.object_keys
     for first in range(0, len(by_owner), _KEYS_AT_ONCE):
         some = by_owner[first : first + _KEYS_AT_ONCE]
         for number, start, end in zip(

@@ -33,7 +33,7 @@ class Setup(msgspec.Struct, frozen=True):
         memory_bytes: of manifests.
         threads: how many decode manifests.
         niceness: how far its priority is below that of the other process.
-        bounds: of manifests, pickled.
+        bounds: on what is read, pickled.
         disk_folder: of manifests on disk; None to keep none there.
         disk_bytes: of these.
     """
@@ -95,11 +95,12 @@ def main() -> None:
 
 class _Worker:
     def __init__(self, connection: Connection[Any, Any], setup: Setup) -> None:
+        from floecat.iceberg.values.bounds import process_bounds
         from floecat.planning.files.disk_cache import open_disk_cache
         from floecat.planning.files.scan_planning import local_planner
 
         self._connection = connection
-        bounds = pickle.loads(setup.bounds)  # noqa: S301
+        bounds = process_bounds.limits = pickle.loads(setup.bounds)  # noqa: S301
         disk = open_disk_cache(setup.disk_folder, setup.disk_bytes)
         self._planner = local_planner(setup.memory_bytes, setup.threads, bounds, disk)
         self._storages: OrderedDict[bytes, Any] = OrderedDict()

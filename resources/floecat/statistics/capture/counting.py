@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations, location_bounds
+from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.transforms import IDENTITY
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.iceberg.values.bounds import Bounds
+from floecat.iceberg.values.bounds import Bounds, process_bounds
 from floecat.logical_types import canonical_text, logical_type
 from floecat.planning.filters.transforms import result_type
 from floecat.statistics.capture.expressions import expression_of
@@ -86,7 +86,7 @@ class FileSource(NamedTuple):
             columns,
             table.metadata.properties.get(NAME_MAPPING),
             table.storage.allowed,
-            location_bounds.limits,
+            process_bounds.limits,
         )
 
 

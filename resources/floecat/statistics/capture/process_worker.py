@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from floecat.child_process import serve_parent
 from floecat.errors import FloecatError, UnavailableError
-from floecat.fileio.locations import location_bounds
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.struct_types import prepare_struct_types
 
 __all__ = ["Done", "Setup", "main"]
@@ -56,7 +55,7 @@ def _serve(connection: Connection[Any, Any], setup: Setup) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + setup.processor_s, hard))
         connection.send(done)
 
-    location_bounds.limits = document_bounds.limits = pickle.loads(setup.limits)  # noqa: S301
+    process_bounds.limits = pickle.loads(setup.limits)  # noqa: S301
     prepare_struct_types()
     while True:
         packed = connection.recv()

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 from floecat.child_process import ChildPool
 from floecat.errors import UnavailableError
-from floecat.fileio.locations import location_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.statistics.capture.process_worker import Done, Setup
 
 __all__ = ["CaptureProcesses", "Check", "ProcessEndedError", "RunWork"]
@@ -94,7 +94,7 @@ class CaptureProcesses:
     def _open_pool(self) -> ChildPool:
         with self._lock:
             if self._pool is None:
-                limits = pickle.dumps(location_bounds.limits)
+                limits = pickle.dumps(process_bounds.limits)
                 setup = Setup(sys.path, _NICENESS, limits, self._memory_bytes, self._processor_s)
                 self._pool = ChildPool(_MODULE, setup, environment=_ENVIRONMENT)
             return self._pool

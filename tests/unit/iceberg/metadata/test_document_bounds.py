@@ -10,7 +10,7 @@ from floecat.iceberg.metadata.snapshots import check_snapshots
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_foreign_table, read_metadata_file
 from floecat.iceberg.schemas.schema import parse_schema
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.iceberg.values.json_checks import check_json
 from floecat.settings.limits import LimitSettings
 from tests.unit.iceberg.table_documents import append, column, commit, document, encode, parse, schema
@@ -46,10 +46,10 @@ def test_snapshots_beyond_the_default() -> None:
 def test_no_document_grows_beyond_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     grown = commit(parse(document(properties={"a": "b" * 1000})), *append(14, 4, 13)).metadata
     grown.check_bounds()
-    monkeypatch.setattr(document_bounds, "limits", LimitSettings(definition_bytes=1000))
+    monkeypatch.setattr(process_bounds, "limits", LimitSettings(definition_bytes=1000))
     with pytest.raises(BoundExceededError, match=r"floecat\.limits\.definition-bytes"):
         grown.check_bounds()
-    monkeypatch.setattr(document_bounds, "limits", LimitSettings(snapshots=len(grown.snapshots) - 1))
+    monkeypatch.setattr(process_bounds, "limits", LimitSettings(snapshots=len(grown.snapshots) - 1))
     with pytest.raises(BoundExceededError, match=r"floecat\.limits\.snapshots"):
         grown.check_bounds()
 

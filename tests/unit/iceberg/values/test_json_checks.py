@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.values.bounds import document_bounds
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.iceberg.values.json_checks import (
     check_elements,
     check_json,
@@ -130,7 +130,7 @@ def test_a_key_that_comes_twice_is_found_in_any_spelling(colon: bytes) -> None:
 
 
 def test_the_bound_on_nesting() -> None:
-    assert document_bounds.limits.nesting == 400
+    assert process_bounds.limits.nesting == 400
     check_json(b'{"a":' * 400 + b"1" + b"}" * 400)
     with pytest.raises(IllegalArgumentError, match=r"more than 400 levels \(floecat\.limits\.nesting\)"):
         check_json(b'{"a":' * 401 + b"1" + b"}" * 401)

@@ -18,6 +18,7 @@ import pytest
 from floecat.errors import FileMissingError, PlanStoppedError, UnavailableError
 from floecat.fair_queue import name_account
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.values.bounds import Bounds, process_bounds
 from floecat.planning.files.planner import Planner, open_planner
 from floecat.planning.files.scans import ScanPlan, ScanRequest
 from floecat.planning.filters.expression_json import parse_filter
@@ -50,6 +51,10 @@ def process_of(plan: ScanPlan) -> Iterator[int]:
     yield from (os.getpid() for _ in plan)
 
 
+def bounds_of(plan: ScanPlan) -> Iterator[Bounds]:
+    yield process_bounds.limits
+
+
 def kill_first(plan: ScanPlan) -> Iterator[str]:
     yield "before"
     os.kill(os.getpid(), signal.SIGKILL)
@@ -79,6 +84,16 @@ def test_another_process_gives_the_same_plan(planner: Planner, table: RandomTabl
         assert list(run(planner, table, json=json)) == plan_table(new_planner(), table.metadata, json)
     (process,) = set(run(planner, table, process_of))
     assert process != os.getpid()
+
+
+def test_the_bounds_of_the_settings_hold_in_another_process(table: RandomTable) -> None:
+    # what reads locations and schemas takes no bounds as an argument
+    bounds = Bounds(location_bytes=9_000, schema_name_bytes=90_000)
+    planner = open_planner(
+        local_bytes=1 << 20, processes=1, memory_bytes=64 << 20, in_process_bytes=0, bounds=bounds
+    )
+    assert list(run(planner, table, bounds_of)) == [bounds]
+    planner.close()
 
 
 def test_small_plans_stay_in_this_process(table: RandomTable) -> None:

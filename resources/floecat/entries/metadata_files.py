@@ -140,6 +140,8 @@ class MetadataFiles:
             try:
                 storage.files(location).write_new(location, data, allowed=storage.allowed)
             except AlreadyExistsError:
+                # the file that has the name may be a link
+                storage.allowed.check(location)
                 if storage.files(location).read_range(location, 0, len(data) + 1) != data:
                     raise
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from floecat.entries.metadata_files import MetadataFiles
-from floecat.errors import PayloadTooLargeError
+from floecat.errors import LocationNotAllowedError, PayloadTooLargeError
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.settings import Settings
@@ -66,3 +66,15 @@ def test_no_larger_document_is_written_than_is_read(storage: CatalogStorage, tmp
     assert not location.exists()
     MetadataFiles(max_bytes=metadata.size_bytes).write(storage, location.as_uri(), metadata)
     assert location.exists()
+
+
+def test_a_link_that_has_the_name_of_a_file_is_not_read_elsewhere(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere.metadata.json"
+    root.mkdir()
+    storage = CatalogStorage(AllowedLocations([root.as_uri()]), access("http://none"))
+    metadata = TableMetadata.parse(encode(document()))
+    elsewhere.write_bytes(b"".join(metadata.pieces()))
+    location = root / "a.metadata.json"
+    location.symlink_to(elsewhere)
+    with pytest.raises(LocationNotAllowedError):
+        MetadataFiles(max_bytes=MIB).write_once(storage, location.as_uri(), metadata)

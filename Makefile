@@ -12,11 +12,13 @@ APART  := tests/clients/without-dependencies.txt
 PYTHON ?= $(shell .ci/find-python)
 JOBS   ?= 2
 ARGS   ?=
+# The engines of `make test-engines`: folders of tests/engines.
+ENGINE ?=
 BENCHMARKS ?= start load commit writers workloads churn memory manifests delta lance purge events table_assets
 PIP     = $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install up wheel test test-scale compose-smoke check format bench lock clean
+.PHONY: help install up wheel test test-scale test-engines compose-smoke check format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -61,7 +63,7 @@ format: $(STAMP) ## Format the code and mend what ruff can mend
 
 test: check ## Run the checks and all tests but the long ones (ARGS="tests/unit -k name" chooses)
 	@.ci/install-programs
-	$(BIN)/python -m pytest -m "not scale" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -m "not scale and not engines" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-scale: $(STAMP) ## Run the long tests
 	@.ci/install-programs
@@ -69,6 +71,10 @@ test-scale: $(STAMP) ## Run the long tests
 	JAVA_HOME=$$(.ci/find-java) $(BIN)/python -m pytest -m scale $(ARGS)
 	CONTRACT_STORE=postgresql CONTRACT_STORAGE=s3 \
 	  $(BIN)/python -m pytest tests/contract -n $(JOBS) --dist loadfile $(ARGS)
+
+test-engines: $(STAMP) ## Run flows of real engines: Trino, Spark 4.1, Flink, Rust, Go, Keycloak (ENGINE="trino flink" chooses); needs JDKs, Maven, Go, Rust
+	@.ci/install-programs
+	$(BIN)/python -m pytest -m engines $(if $(ENGINE),$(ENGINE:%=tests/engines/%),tests/engines) $(ARGS)
 
 bench: $(STAMP) ## Measure the service on this machine, a line of JSON each (BENCHMARKS="start load" chooses; "planning statistics" take long)
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done

@@ -1,4 +1,4 @@
-"""How each client connects to a warehouse: the settings of docs/clients.md, as code."""
+"""How each client connects to a warehouse: the settings of docs/clients/, as code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trino for tests: the server of a release in a process of its own, asked over its protocol or by its command line.
+"""Trino for tests: a server in a process of its own, asked over its protocol or by its command line.
 
 One server serves several catalogs; each test adds those that it needs, with the properties that a user would
 write into `etc/catalog/<name>.properties`.
@@ -29,11 +29,16 @@ _STATEMENT_S = 600.0
 _PLUGINS = ("iceberg", "memory", "tpch")
 """All of them would take the start three times as long."""
 
-_JVM = """
--Xmx1500M -XX:+ExitOnOutOfMemoryError -XX:-OmitStackTraceInFastThrow
--Djdk.attach.allowAttachSelf=true -Djdk.nio.maxCachedBufferSize=2000000 -Dfile.encoding=UTF-8 -Duser.timezone=UTC
--XX:+EnableDynamicAgentLoading
-""".split()
+_JVM = [
+    "-Xmx1500M",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-OmitStackTraceInFastThrow",
+    "-XX:+EnableDynamicAgentLoading",
+    "-Djdk.attach.allowAttachSelf=true",
+    "-Djdk.nio.maxCachedBufferSize=2000000",
+    "-Dfile.encoding=UTF-8",
+    "-Duser.timezone=UTC",
+]
 
 _CONFIG = """
 coordinator=true

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -127,6 +128,7 @@ class Kernel:
         self.resolver, self.metrics = catalog.resolver, catalog.metrics
         self.namespaces, self.tables, self.views = catalog.namespaces, catalog.tables, catalog.views
         self.loader, self.fast_loads = catalog.loader, catalog.fast_loads
+        self._loads = catalog.loads
 
         commits = open_commits(self.parts, catalog, formats, settings)
         self.commits, self.view_commits = commits.commits, commits.view_commits
@@ -164,6 +166,7 @@ class Kernel:
             planning.planner,
             self.calls,
             self.commits,
+            catalog.loads,
             self.catalog_changes,
             settings,
             wake=self._wake_capture_workers,
@@ -185,7 +188,7 @@ class Kernel:
         self.view_queries = ViewQueries(store)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
         kinds = [self.purge_queue.kind, self.orphans.kind, self.connector_scans.kind, self.plan_queue.kind]
-        kinds += [made.jobs.captures.kind, made.jobs.groups.kind]
+        kinds += [queue.kind for queue in made.jobs.queues]
         self.jobs = JobOperations(store, clock, kinds)
         self.captures = CaptureControl(store, clock, made.snapshots, made.jobs, self.jobs)
         self.purges = PurgeOperations(self.jobs, self.purge_queue.kind)
@@ -238,6 +241,7 @@ class Kernel:
                 poll_interval_ms=settings.planning.poll_interval_ms,
             )
             self._workers.append(self._plan_workers)
+        looks: list[Callable[[], object]] = [partial(self._captures.hold_publications, self._loads)]
         if settings.statistics.workers:
             self._capture_workers = [
                 JobWorkers(
@@ -245,12 +249,12 @@ class Kernel:
                     threads=settings.statistics.workers,
                     poll_interval_ms=settings.statistics.poll_interval_ms,
                 )
-                for queue in (self._captures.captures, self._captures.groups)
+                for queue in self._captures.queues
             ]
             self._workers += self._capture_workers
             if settings.statistics.enabled:
-                interval_ms = settings.statistics.poll_interval_ms
-                self._workers.append(CommitSearch(self._captures.requests, interval_ms=interval_ms))
+                looks.append(self._captures.requests.search_commits)
+        self._workers.append(CommitSearch(looks, interval_ms=settings.statistics.poll_interval_ms))
         for worker in self._workers:
             worker.start()
 

@@ -15,6 +15,7 @@ from floecat.clock import Clock
 from floecat.fileio.local import LocalFileIO
 from floecat.runtime import Kernel, prepare_store
 from floecat.settings import Settings, StatisticsSettings, StorageSettings
+from floecat.settings.kinds import Duration
 from floecat.statistics.pipeline import StatisticsPipeline
 from tests.behaviour.catalog.changes import SCHEMA, change, create, table
 from tests.faults.answers import Sender
@@ -103,7 +104,9 @@ class KilledCaptures:
 @pytest.fixture(params=["one step", "groups"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KilledCaptures]:
     grouped = request.param == "groups"
-    statistics = StatisticsSettings(files_per_group=1 if grouped else 128, max_attempts=1_000)
+    statistics = StatisticsSettings(
+        files_per_group=1 if grouped else 128, max_attempts=1_000, publish_after=Duration(0)
+    )
     made = KilledCaptures(tmp_path, statistics)
     yield made
     made.kernel.close()
@@ -143,6 +146,7 @@ def test_killed_services_capture_everything(
         FLOECAT_STATISTICS_POLL_INTERVAL_MS="20",
         FLOECAT_STATISTICS_LEASE_MS="1000",
         FLOECAT_STATISTICS_FILES_PER_GROUP="2",
+        FLOECAT_STATISTICS_PUBLISH_AFTER="PT1S",
     )
     killed, other = deployment.start(), deployment.start()
     sender = Sender(other.base_url)

@@ -27,7 +27,7 @@ __all__ = [
 TARGETS: Final = dg.AssetKey(["statistics", "targets"])
 """The asset that is checked."""
 
-_KINDS: Final = ("capture", "capture-group")
+_KINDS: Final = ("capture", "capture-group", "statistics-file")
 _SHOWN: Final = 50
 _CHECKS: Final[Mapping[str, str]] = {
     "manifests_match_summary": "Data files and rows of the manifests are those of the snapshot's summary.",

@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 import msgspec
 
 from floecat.auth.authorizer import Privilege
+from floecat.catalog.recent_loads import RecentLoads
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, Labels, LoadedTable
 from floecat.entries.formats import TableFormats
@@ -79,6 +80,7 @@ class TableLoader:
         entries: Entries,
         files: MetadataFiles,
         formats: TableFormats,
+        loads: RecentLoads,
         *,
         verify_metadata_file: bool,
         scan_planning_mode: str | None,
@@ -89,6 +91,7 @@ class TableLoader:
             entries: look-ups by name.
             files: metadata files.
             formats: bring tables up to date.
+            loads: is told of each load.
             verify_metadata_file: whether a load fails when the metadata file is gone from storage.
             scan_planning_mode: who plans scans of tables that do not say; None leaves it to clients.
         """
@@ -96,6 +99,7 @@ class TableLoader:
         self._entries = entries
         self._files = files
         self._formats = formats
+        self._loads = loads
         self._verify = verify_metadata_file
 
     def load(
@@ -160,6 +164,7 @@ class TableLoader:
     ) -> LoadedTable:
         """The answer of a load of a current entry: the table, or that the caller's copy is current."""
         state = entry.row.state
+        self._loads.note(state.id)
         location = state.metadata_location
         planning_mode = self._planning_mode_of(catalog, entry.document.property(SCAN_PLANNING_MODE))
         etag = etag_of(state, mode, entry.labels, planning_mode)

@@ -11,6 +11,7 @@ from floecat.catalog.catalogs import CallContext, CatalogService
 from floecat.catalog.load_table import FastLoads, TableLoader
 from floecat.catalog.metrics import MetricsService
 from floecat.catalog.namespaces import NamespaceService
+from floecat.catalog.recent_loads import RecentLoads
 from floecat.catalog.replayed_answers import TableAnswers
 from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
@@ -35,6 +36,7 @@ class CatalogServices:
     calls: CallContext
     resolver: Resolver
     namespaces: NamespaceService
+    loads: RecentLoads
     loader: TableLoader
     fast_loads: FastLoads
     answers: TableAnswers
@@ -64,10 +66,12 @@ def open_catalog(
     listing = EntryListing(store, paging)
     changes = EntryChanges(parts.transactions, parts.clock)
     verify = gateway.verify_metadata_file
+    loads = RecentLoads(parts.clock, settings.statistics.publish_after.ms)
     loader = TableLoader(
         parts.entries,
         parts.files,
         formats,
+        loads,
         verify_metadata_file=verify,
         scan_planning_mode=gateway.scan_planning_mode,
     )
@@ -101,6 +105,7 @@ def open_catalog(
             reserved=separator.reserved,
             most_property_bytes=settings.limits.namespace_property_bytes,
         ),
+        loads=loads,
         loader=loader,
         fast_loads=FastLoads(store, parts.entries, formats, loader, verify_metadata_file=verify),
         answers=answers,

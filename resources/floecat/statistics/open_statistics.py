@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from floecat.catalog.catalog_changes import CatalogChanges
 from floecat.catalog.catalogs import CallContext
+from floecat.catalog.recent_loads import RecentLoads
 from floecat.commits.commit import CommitService
 from floecat.entries.calls import Call
 from floecat.entries.formats import TableFormats
@@ -22,7 +23,6 @@ from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.policy_service import CapturePolicies
 from floecat.statistics.capture.processes import CaptureProcesses
 from floecat.statistics.capture.publication import Publication
-from floecat.statistics.capture.requests import CaptureRequests
 from floecat.statistics.constraints import Constraints
 from floecat.statistics.index_artifacts import IndexArtifacts
 from floecat.statistics.pipeline import StatisticsPipeline
@@ -58,6 +58,7 @@ def open_statistics(
     planner: ChunkedPlanner,
     calls: CallContext,
     commits: CommitService,
+    loads: RecentLoads,
     catalogs: CatalogChanges,
     settings: Settings,
     *,
@@ -71,14 +72,14 @@ def open_statistics(
         planner: plans scans.
         calls: makes the call that commits statistics files.
         commits: commits them.
+        loads: tells which tables clients have loaded.
         catalogs: changes properties of catalogs.
         settings: of the process.
         wake: called when a capture, or a group of its files, is due.
     """
     store, clock = parts.store, parts.clock
     snapshots = Snapshots(parts.entries, CurrentTables(parts.entries, formats))
-    publication = Publication(store, clock, calls, commits)
-
+    publication = Publication(parts, calls, commits, loads, quiet_ms=settings.statistics.publish_after.ms)
     processes = CaptureProcesses(settings.statistics.memory_bytes, settings.statistics.file_processor_time.ms)
 
     def open_work(queues: CaptureJobs) -> CaptureWork:
@@ -125,11 +126,11 @@ def open_statistics(
 
 
 class CommitSearch:
-    """A thread that looks for commits to capture for as long as a process lives."""
+    """A thread that looks for commits to capture, and for loads, for as long as a process lives."""
 
-    def __init__(self, requests: CaptureRequests, *, interval_ms: int) -> None:
-        """Prepares the thread; `interval_ms` is the time between two looks."""
-        self._requests = requests
+    def __init__(self, looks: Sequence[Callable[[], object]], *, interval_ms: int) -> None:
+        """Prepares the thread; `interval_ms` is the time between two rounds of looks."""
+        self._looks = looks
         self._interval_s = interval_ms / 1000
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="commit-search", daemon=True)
@@ -146,9 +147,10 @@ class CommitSearch:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
-            try:
-                self._requests.search_commits()
-            except FloecatError as error:
-                _log.warning("commits were not searched for captures: %s", error.message)
-            except Exception:  # noqa: BLE001 - the next look may succeed
-                _log.exception("commits were not searched for captures")
+            for look in self._looks:
+                try:
+                    look()
+                except FloecatError as error:
+                    _log.warning("commits and loads were not searched for captures: %s", error.message)
+                except Exception:  # noqa: BLE001 - the next look may succeed
+                    _log.exception("commits and loads were not searched for captures")

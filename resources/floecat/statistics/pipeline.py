@@ -17,7 +17,14 @@ from floecat.errors import NoSuchTableError
 from floecat.jobs.queue import Drained, JobQueue, Worked
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.reports import TableReports
-from floecat.statistics.capture.requests import BACKFILL, CAPTURE, GROUP, SPARK_LANE, GroupPayload
+from floecat.statistics.capture.requests import (
+    BACKFILL,
+    CAPTURE,
+    GROUP,
+    PUBLICATION,
+    SPARK_LANE,
+    GroupPayload,
+)
 from floecat.store import jobs
 from floecat.store.jobs import JobRow
 from floecat.store.statistics import captures
@@ -94,7 +101,15 @@ class StatisticsPipeline:
         """
         with self._store.read() as conn:
             open_captures = jobs.list_open(conn, CAPTURE)
+            publications = jobs.list_open(conn, PUBLICATION)
             groups = jobs.list_open(conn, GROUP) if open_captures else []
+        now_ms = self._parts.clock.now_ms()
+        # publications wait for their table, and are left only from then on
+        open_captures += [
+            msgspec.structs.replace(each, created_at_ms=each.not_before_ms)
+            for each in publications
+            if each.not_before_ms <= now_ms
+        ]
         of_table: dict[str, tuple[list[JobRow], list[JobRow]]] = {}
         for job in sorted(open_captures, key=lambda each: each.created_at_ms):
             of_table.setdefault(job.subject, ([], []))[0].append(job)
@@ -171,10 +186,7 @@ class StatisticsPipeline:
         """
         subject, total = str(entry_id), Drained()
         while not stopped():
-            done = [
-                queue.drain_once(stopped=stopped, subject=subject)
-                for queue in (self._work.captures, self._work.groups)
-            ]
+            done = [queue.drain_once(stopped=stopped, subject=subject) for queue in self._work.queues]
             total = Drained(*(sum(counts) for counts in zip(total, *done, strict=True)))
             if not any(each.total - each.waiting for each in done):
                 return total

@@ -5,7 +5,7 @@ Workers take them through `job_claims`. A row holds no credentials.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -42,6 +42,7 @@ __all__ = [
     "make_due",
     "oldest_open",
     "open_with_key",
+    "postpone",
     "retry",
 ]
 
@@ -267,6 +268,12 @@ def make_due(conn: Connection, job_id: UUID, now_ms: int) -> None:
     conn.change(_MAKE_DUE, {"job_id": job_id, "now_ms": now_ms})
 
 
+def postpone(conn: Connection, until_ms: Mapping[UUID, int], now_ms: int) -> None:
+    """Puts jobs off that no worker has: each is due no earlier than its time."""
+    parameters = [{"job_id": id, "until_ms": until, "now_ms": now_ms} for id, until in until_ms.items()]
+    conn.change_many(_POSTPONE, parameters)
+
+
 def cancel_unstarted(conn: Connection, job_id: UUID, now_ms: int) -> bool:
     """Cancels a job that was never claimed; returns False if it was, or is finished."""
     return conn.change(_CANCEL_UNSTARTED, {"job_id": job_id, "now_ms": now_ms}) == 1
@@ -358,6 +365,15 @@ _MAKE_DUE: Final = (
     sa.update(_jobs)
     .where(_jobs.c.id == sa.bindparam("job_id"), _jobs.c.state == "waiting")
     .values(not_before_ms=sa.bindparam("now_ms"), updated_at_ms=sa.bindparam("now_ms"))
+)
+_POSTPONE: Final = (
+    sa.update(_jobs)
+    .where(
+        _jobs.c.id == sa.bindparam("job_id"),
+        _jobs.c.state.in_(("queued", "waiting")),
+        _jobs.c.not_before_ms < sa.bindparam("until_ms"),
+    )
+    .values(not_before_ms=sa.bindparam("until_ms"), updated_at_ms=sa.bindparam("now_ms"))
 )
 _COUNT: Final = sa.select(_jobs.c.kind, _jobs.c.state, sa.func.count()).group_by(_jobs.c.kind, _jobs.c.state)
 _COUNT_DUE: Final = sa.select(sa.func.count()).where(

@@ -34,10 +34,11 @@ from floecat.statistics.capture.counting import FileSource
 from floecat.statistics.capture.expressions import Expression
 from floecat.statistics.capture.groups import FileGroup, GroupOrder, GroupResult, read_group
 from floecat.statistics.capture.policies import PolicyChange
-from floecat.statistics.capture.tables import CapturedTable
+from floecat.statistics.capture.tables import CapturedTable, find_table
 from floecat.statistics.files.summaries import ColumnSummary, FileSummary
 from floecat.statistics.index_artifacts import IndexArtifact, artifact_of
 from floecat.statistics.records import (
+    THETA_SKETCH,
     Completeness,
     ExpressionTarget,
     FileTarget,
@@ -152,7 +153,7 @@ def open_bench(store_url: str, tmp_path: Path, clock: SetClock) -> Iterator[Call
             gateway=GatewaySettings(commit=COMMIT),
             store=StoreSettings(url=store_url),
             storage=StorageSettings(fsync=False),
-            statistics=StatisticsSettings(**statistics),
+            statistics=StatisticsSettings(**{"publish_after": Duration(0)} | statistics),
         )
         kernel = open_kernel(settings, clock=clock)
         opened.append(kernel)
@@ -201,6 +202,120 @@ def test_a_commit_leads_to_statistics_and_to_a_statistics_file(bench: Bench) -> 
     assert len(bench.capture()) == 1
 
 
+def test_a_statistics_file_waits_until_nobody_works_on_the_table(
+    open_bench: Callable[..., Bench], clock: SetClock
+) -> None:
+    """What commits to a table between a client's load and its commit fails some transactions of Java."""
+    bench = open_bench(publish_after=Duration(60_000))
+    kernel, entry_id = bench.kernel, bench.entry_id
+    other = Kernel(kernel.settings, kernel.store, kernel.files, clock)  # as another process
+
+    def files() -> list[int]:
+        found = find_table(kernel.parts, entry_id)
+        assert found is not None
+        return [each.snapshot_id for each in found.metadata.statistics]
+
+    def wait(ms: int) -> list[int]:
+        clock.ms += ms
+        other.statistics_pipeline.drain(entry_id)
+        return files()
+
+    bench.append(1)
+    clock.ms += 30_000
+    bench.append(1)
+    (done,) = bench.capture()
+    assert (done.state, files()) == ("succeeded", [])
+    # a load of this process puts it off for all
+    assert wait(59_000) == []
+    kernel.tables.load(bench.call, T)
+    kernel._captures.hold_publications(kernel._loads)
+    assert wait(2_000) == []
+    # one of that process, too: the longer ago the last commit was, the less
+    assert other.tables.load(bench.call, T)
+    assert wait(29_000) == []
+    assert wait(31_000) == [2]
+    assert len(bench.capture()) == 1
+    # at most one for a snapshot
+    kernel.commits.commit(bench.call, change("t", [{"action": "remove-statistics", "snapshot-id": 2}]))
+    kernel.captures.capture(bench.call, T, wait_ms=0)
+    assert wait(10 * 60_000) == []
+    # a table that is read all the time, and not committed to
+    bench.append(1)
+    bench.capture()
+    waited_ms = 0
+    while files() != [3]:
+        other.tables.load(bench.call, T)
+        wait(5_000)
+        waited_ms += 5_000
+        assert waited_ms < 3_600_000
+    assert waited_ms > 600_000
+
+
+def test_a_commit_takes_the_place_of_a_statistics_file_that_waits(
+    open_bench: Callable[..., Bench], clock: SetClock
+) -> None:
+    bench = open_bench(publish_after=Duration(60_000))
+    for _ in range(3):
+        bench.append(1)
+        bench.capture()
+        clock.ms += 50_000
+    bench.capture()
+    assert bench.metadata.statistics == ()
+    clock.ms += 120_000
+    bench.capture()
+    assert [each.snapshot_id for each in bench.metadata.statistics] == [3]
+
+
+def analyzed(snapshot_id: int, *blobs: tuple[str, int]) -> dict[str, Any]:
+    """A statistics file of another engine."""
+    described = [
+        {"type": kind, "snapshot-id": snapshot_id, "sequence-number": snapshot_id, "fields": [id]}
+        for kind, id in blobs
+    ]
+    file = {
+        "snapshot-id": snapshot_id,
+        "statistics-path": "file:///elsewhere.stats",
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+        "blob-metadata": described,
+    }
+    return {"action": "set-statistics", "snapshot-id": snapshot_id, "statistics": file}
+
+
+@pytest.mark.parametrize(
+    ("settings", "blobs", "published"),
+    [
+        # what the newest file has is captured, too
+        ({"first_columns": 1}, [(THETA_SKETCH, 1), (THETA_SKETCH, 2)], [1, 2]),
+        ({"first_columns": 1}, [(THETA_SKETCH, 1), (THETA_SKETCH, 99)], [1]),
+        # what cannot be made is not hidden
+        ({"first_columns": 1}, [(THETA_SKETCH, 1), ("another-kind", 2)], None),
+        ({"columns": "id"}, [(THETA_SKETCH, 1), (THETA_SKETCH, 2)], None),
+    ],
+    ids=["more columns", "dropped column", "another kind", "policy names columns"],
+)
+def test_a_statistics_file_hides_no_columns_of_the_newest_one(
+    open_bench: Callable[..., Bench],
+    settings: dict[str, Any],
+    blobs: list[tuple[str, int]],
+    published: list[int] | None,
+) -> None:
+    """Engines read the file of the nearest ancestor alone."""
+    bench = open_bench(**({} if "columns" in settings else settings))
+    if "columns" in settings:
+        columns = set_property("t", "floecat.statistics.columns", settings["columns"])
+        bench.kernel.commits.commit(bench.call, columns)
+    bench.append(1)
+    bench.kernel.commits.commit(bench.call, change("t", [analyzed(1, *blobs)]))
+    bench.append(1)
+    bench.capture()
+    found = {each.snapshot_id: each for each in bench.metadata.statistics}
+    if published is None:
+        assert list(found) == [1]
+    else:
+        assert [blob.fields for blob in found[2].blob_metadata] == [(id,) for id in published]
+
+
 @BOTH
 def test_a_snapshot_costs_its_new_files(bench: Bench, store_url: str) -> None:
     bench.append(2)
@@ -214,7 +329,7 @@ def test_a_snapshot_costs_its_new_files(bench: Bench, store_url: str) -> None:
     entry_id = bench.entry_id
     with bench.kernel.store.count_statements() as counter:
         assert bench.pipeline.drain(entry_id).succeeded == 1
-    assert (counter.statements, counter.transactions) == (38 - fewer_statements(store_url), 7)
+    assert (counter.statements, counter.transactions) == (40 - fewer_statements(store_url), 7)
     captured = bench.captured()
     assert captured.coverage is not None
     assert (captured.coverage.files, captured.coverage.captured, captured.coverage.read) == (3, 3, 1)
@@ -329,7 +444,7 @@ def test_an_append_costs_the_same_whatever_the_table_has(
     assert costs[0] == costs[1]
     # two manifest lists, a manifest, a data file and what was merged; a statistics file is published
     calls = {"read": 3, "read_range": 4, "write_new": 4, "delete_many": 1}
-    assert costs[0] == (43 - fewer_statements(store_url), 7, calls)
+    assert costs[0] == (45 - fewer_statements(store_url), 7, calls)
 
 
 def test_files_that_a_commit_removes_are_not_counted(bench: Bench, clock: SetClock) -> None:

@@ -40,6 +40,7 @@ from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import Call
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
+from floecat.settings.kinds import Duration
 from floecat.statistics.records import Completeness, ScalarStatistics
 from tests.behaviour.catalog.changes import table as named
 from tests.behaviour.catalog.conftest import COMMIT
@@ -316,7 +317,7 @@ def opened(upgraded_store: Any, tmp_path: Path) -> Iterator[tuple[Kernel, Call]]
         gateway=GatewaySettings(commit=COMMIT),
         store=StoreSettings(url=upgraded_store("sqlite")),
         storage=StorageSettings(fsync=False),
-        statistics=StatisticsSettings(files_per_group=4),
+        statistics=StatisticsSettings(files_per_group=4, publish_after=Duration(0)),
     )
     kernel = open_kernel(settings)
     account = settings.gateway.default_account_id

@@ -32,6 +32,12 @@ class StatisticsSettings(Group, frozen=True, kw_only=True):
     """Which tables get an Iceberg statistics file with each captured snapshot, by a commit of its own:
     those with a commit in the last day (`recent`), all, or none."""
 
+    publish_after: Annotated[Duration, duration()] = Duration(60_000)
+    """How long a table must have had no commit, and no load by a client that may commit, before a statistics
+    file is published: a commit in between fails schema changes of Java and Spark. Loads count for less the
+    longer nobody commits, so that tables are published that are read all the time. `PT0S` publishes at
+    once."""
+
     workers: Annotated[int, integer(maximum=64)] = 1
     """Captures, and groups of files, that one process of the service works on at a time. 0 leaves them to the
     pipeline."""

@@ -18,12 +18,13 @@ from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobPostponedError, RunningJob
 from floecat.settings import StatisticsSettings
-from floecat.statistics.capture.requests import CAPTURE, GROUP, CaptureRequests, payload_of
+from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, CaptureRequests, payload_of
 from floecat.store import jobs, leases
 from floecat.store.database.engine import Store
 from floecat.store.jobs import DEFAULT_LANE, OPEN_STATES
 
 if TYPE_CHECKING:
+    from floecat.catalog.recent_loads import RecentLoads
     from floecat.statistics.capture.capture_work import CaptureWork
     from floecat.statistics.capture.groups import ReadGroup
 
@@ -31,6 +32,8 @@ __all__ = ["CaptureJobs"]
 
 _HOUR_MS: Final = 3_600_000
 _LANE_WAIT_MS: Final = 250
+_MOST_HELD: Final = 1_000
+"""Publications that one look puts off: those that are due first."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ class CaptureJobs:
     Attributes:
         captures: the queue of captures.
         groups: the queue of groups.
+        publications: the queue of statistics files that wait until nobody works on their table.
         requests: asks for captures.
         wake: called when a capture, or a group, is due.
     """
@@ -70,10 +74,13 @@ class CaptureJobs:
         self.wake = wake
         self._lock = Lock()
         self._work: CaptureWork | None = None
+        self._seen_loads = 0
         capture = self._kind(CAPTURE, self._capture, lambda *_: None)
         self.captures = JobQueue(store, clock, capture)
         self.groups = JobQueue(store, clock, self._kind(GROUP, self.work_on_group, self._group_ended))
-        self.requests = CaptureRequests(store, clock, capture, wake)
+        publication = self._kind(PUBLICATION, self._publish, lambda *_: None)
+        self.publications = JobQueue(store, clock, publication)
+        self.requests = CaptureRequests(store, clock, capture, publication, wake)
 
     def _kind(
         self,
@@ -91,6 +98,11 @@ class CaptureJobs:
             retention_ms=settings.completed_retention_hours * _HOUR_MS,
             ended=ended,
         )
+
+    @property
+    def queues(self) -> tuple[JobQueue, ...]:
+        """All of them."""
+        return self.captures, self.groups, self.publications
 
     def work(self) -> CaptureWork:
         """What does the work."""
@@ -120,6 +132,29 @@ class CaptureJobs:
         finally:
             if not waits:
                 self.leave_lane(payload.entry_id, job.row.id)
+
+    def _publish(self, job: RunningJob) -> str | None:
+        return self.work().publish(job, payload_of(job.row))
+
+    def hold_publications(self, loads: RecentLoads) -> None:
+        """Puts off the publications of tables that this process was asked for: any process may make them.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        now_ms = self._clock.now_ms()
+        seen, self._seen_loads = self._seen_loads, loads.count
+        if seen == loads.count:
+            return
+        with self._store.read() as conn:
+            waiting = jobs.list_open(conn, PUBLICATION, limit=_MOST_HELD)
+        held: dict[UUID, int] = {}
+        for job in waiting:
+            until_ms = loads.counts_until_ms(UUID(job.subject), job.created_at_ms)
+            if until_ms > max(now_ms, job.not_before_ms):
+                held[job.id] = until_ms
+        if held:
+            self._store.run(lambda conn: jobs.postpone(conn, held, now_ms))
 
     def _group_ended(self, job: RunningJob, _state: str, _error: str | None) -> None:
         """Makes the capture due whose last group this was. If that is lost, the capture looks by itself."""

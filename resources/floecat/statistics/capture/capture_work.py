@@ -24,20 +24,21 @@ from floecat.statistics.capture.counting import FileSource
 from floecat.statistics.capture.finalization import Finalization, Found
 from floecat.statistics.capture.groups import (
     FileGroup,
-    FileProblem,
     GroupOrder,
     ReadGroup,
     WrittenGroup,
     capture_elsewhere,
     capture_group,
+    group_problems,
     nothing_captured,
+    of_round,
     submission,
     write_group,
 )
 from floecat.statistics.capture.live_files import LiveFile
 from floecat.statistics.capture.policies import CapturePolicy, capture_policy
 from floecat.statistics.capture.processes import CaptureProcesses, Check
-from floecat.statistics.capture.publication import Publication
+from floecat.statistics.capture.publication import Publication, TableInUseError, captured_columns
 from floecat.statistics.capture.requests import (
     CAPTURE,
     COMMIT,
@@ -161,18 +162,58 @@ class CaptureWork:
             return "the table was dropped"
         if row is None or row.published_at_ms is None:
             self._publication.note(now, payload.snapshot_id)
-        if is_partial or not self._publication.is_due(now, payload.snapshot_id, policy):
+        if is_partial or not self._publication.is_wanted(now, payload.snapshot_id, policy, row):
             return None
         job.check()
-        return self._publication.publish(
-            now, payload.snapshot_id, lambda: summary or self._summary(job, now, payload.snapshot_id, policy)
-        )
+        try:
+            return self._publication.publish(
+                now,
+                payload.snapshot_id,
+                lambda: summary or self._summary(job, now, payload.snapshot_id, policy),
+            )
+        except TableInUseError as in_use:
+            self._requests.publish_later(job.row, payload, in_use.until_ms)
+            return "the statistics file waits until nobody works on the table"
+
+    def publish(self, job: RunningJob, payload: CapturePayload) -> str | None:
+        """Publishes the statistics file of a snapshot whose capture met a table in use.
+
+        Args:
+            job: the publication.
+            payload: of the capture.
+
+        Returns:
+            A note for the log.
+
+        Raises:
+            JobPostponedError: the table is in use still.
+            FloecatError: storage or the store fails.
+        """
+        table, snapshot_id = find_table(self._parts, payload.entry_id), payload.snapshot_id
+        if table is None:
+            return "the table was dropped"
+        if payload.reason == COMMIT and snapshot_id != table.metadata.current_snapshot_id:
+            return "there is a newer snapshot"
+        policy = capture_policy(self._settings, table.catalog_properties, table.metadata.properties)
+        with self._store.read() as conn:
+            row = captures.get(conn, payload.entry_id, snapshot_id)
+        if row is None or row.status != "finalized" or row.problem is not None:
+            return "the snapshot is not captured"
+        if not self._publication.is_wanted(table, snapshot_id, policy, row):
+            self._publication.note(table, snapshot_id)
+            return "no statistics file is wanted"
+        try:
+            return self._publication.publish(
+                table, snapshot_id, lambda: self._summary(job, table, snapshot_id, policy)
+            )
+        except TableInUseError as in_use:
+            raise JobPostponedError("somebody works on the table", in_use.until_ms, DEFAULT_LANE) from None
 
     def _summary(
         self, job: RunningJob, table: CapturedTable, snapshot_id: int, policy: CapturePolicy
     ) -> FilesSummary | None:
         """All files of a snapshot that was finalized before, together."""
-        columns = policy.columns_of(table.schema_of(snapshot_id))
+        columns = captured_columns(table, snapshot_id, policy)
         files = SnapshotFiles()
         with self._store.read() as conn:
             own = captures.get(conn, table.row.id, snapshot_id)
@@ -201,7 +242,7 @@ class CaptureWork:
         policy: CapturePolicy,
         own: CaptureRow | None,
     ) -> FilesSummary:
-        columns = policy.columns_of(table.schema_of(payload.snapshot_id))
+        columns = captured_columns(table, payload.snapshot_id, policy)
         files, found = SnapshotFiles(), Found()
         missing: list[LiveFile] = []
         ended: list[JobRow] | None = None
@@ -225,7 +266,7 @@ class CaptureWork:
             job.progress[_ROUND] = job.row.lease_epoch
             raise self._waiting(made + self._make_groups(job, payload, columns, missing, made, size))
         if ended:
-            found = Found(problems=_problems(ended))
+            found = Found(problems=group_problems(ended))
         elif missing:
             found = self._read_here(job, table, FileGroup(payload.snapshot_id, columns, tuple(missing)))
         job.check()
@@ -242,7 +283,7 @@ class CaptureWork:
             groups = jobs.children(conn, job.row.id)
         if any(group.state in OPEN_STATES for group in groups):
             raise self._waiting(len(groups))
-        ended = _of_round(groups, job.progress.get(_ROUND))
+        ended = of_round(groups, job.progress.get(_ROUND))
         return ended if all(group.state != "cancelled" for group in ended) else []
 
     def _is_small(self, missing: Sequence[LiveFile]) -> bool:
@@ -446,19 +487,3 @@ class CaptureWork:
                 self._store.run(partial(file_rows.forget, entry_id=table.row.id, paths=[path]))
                 return None
         return summaries
-
-
-def _of_round(groups: Sequence[JobRow], epoch: int | None) -> list[JobRow]:
-    """The groups that one attempt of a capture made."""
-    return [group for group in groups if epoch is not None and f":{epoch}:" in (group.dedup_key or "")]
-
-
-def _problems(groups: Sequence[JobRow]) -> list[FileProblem]:
-    """What groups could not read."""
-    found: list[FileProblem] = []
-    for group in groups:
-        reported = msgspec.json.decode(group.progress).get("problems", [])
-        found += msgspec.convert(reported, list[FileProblem])
-        if group.state != "succeeded" and group.last_error not in {each["reason"] for each in reported}:
-            found.append(FileProblem("", group.last_error or "a group of files failed"))
-    return found

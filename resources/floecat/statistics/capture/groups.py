@@ -21,6 +21,7 @@ from floecat.statistics.files.sources import NeedsProcessError
 from floecat.statistics.files.summaries import CountedColumns, DataFile, FileSummary
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.database.engine import Connection
+from floecat.store.jobs import JobRow
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.files import SidecarRow
 
@@ -34,8 +35,10 @@ __all__ = [
     "capture_elsewhere",
     "capture_group",
     "encode_columns",
+    "group_problems",
     "has_columns",
     "nothing_captured",
+    "of_round",
     "read_elsewhere",
     "read_file",
     "read_group",
@@ -229,6 +232,22 @@ def nothing_captured(problems: Sequence[FileProblem]) -> FloecatError:
     reason = problems[0].reason if problems else "No data file was captured"
     is_lasting = bool(problems) and all(each.is_lasting for each in problems)
     return JobFailedError(reason) if is_lasting else FloecatError(reason)
+
+
+def of_round(groups: Sequence[JobRow], epoch: int | None) -> list[JobRow]:
+    """The groups that one attempt of a capture made."""
+    return [group for group in groups if epoch is not None and f":{epoch}:" in (group.dedup_key or "")]
+
+
+def group_problems(groups: Sequence[JobRow]) -> list[FileProblem]:
+    """What groups could not read."""
+    found: list[FileProblem] = []
+    for group in groups:
+        reported = msgspec.json.decode(group.progress).get("problems", [])
+        found += msgspec.convert(reported, list[FileProblem])
+        if group.state != "succeeded" and group.last_error not in {each["reason"] for each in reported}:
+            found.append(FileProblem("", group.last_error or "a group of files failed"))
+    return found
 
 
 def submission(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -24,6 +25,7 @@ __all__ = [
     "CAPTURE",
     "COMMIT",
     "GROUP",
+    "PUBLICATION",
     "REQUEST",
     "SPARK_LANE",
     "CapturePayload",
@@ -37,6 +39,9 @@ CAPTURE: Final = "capture"
 
 GROUP: Final = "capture-group"
 """Name of the kind of jobs of groups."""
+
+PUBLICATION: Final = "statistics-file"
+"""Name of the kind of jobs that publish what was captured, once nobody works on the table."""
 
 SPARK_LANE: Final = "spark"
 """Lane in which the groups of a large capture wait for Spark."""
@@ -79,11 +84,14 @@ class GroupPayload(msgspec.Struct, frozen=True):
 class CaptureRequests:
     """Makes the jobs. Safe to share between threads."""
 
-    def __init__(self, store: Store, clock: Clock, kind: JobKind, wake: Callable[[], None]) -> None:
-        """Takes the kind of the jobs, and what is called when there are new ones."""
+    def __init__(
+        self, store: Store, clock: Clock, kind: JobKind, publication: JobKind, wake: Callable[[], None]
+    ) -> None:
+        """Takes the kinds of captures and publications, and what is called when there are new captures."""
         self._store = store
         self._clock = clock
         self._kind = kind
+        self._publication = publication
         self._wake = wake
 
     def request(
@@ -130,6 +138,28 @@ class CaptureRequests:
             return self.request(named[0], missing, BACKFILL, created_by) if missing else []
         except ForeignKeyError:
             raise NoSuchTableError(f"Table does not exist: {entry_id}") from None
+
+    def publish_later(self, capture: JobRow, payload: CapturePayload, until_ms: int) -> None:
+        """Asks for the publication of what a capture made, at a time, unless that was done before."""
+        key = f"{payload.entry_id}:{payload.snapshot_id}"
+        made = self._publication.new_job(
+            account_id=capture.account_id,
+            catalog_id=capture.catalog_id,
+            title=capture.title,
+            subject=capture.subject,
+            payload=payload,
+            created_by=capture.created_by,
+            now_ms=self._clock.now_ms(),
+            dedup_key=key,
+        )
+        made = msgspec.structs.replace(made, state="waiting", not_before_ms=until_ms)
+
+        def insert(conn: Connection) -> None:
+            if jobs.open_with_key(conn, PUBLICATION, key) is None:
+                jobs.insert(conn, made)
+
+        with suppress(DuplicateKeyError):  # made at this moment
+            self._store.run(insert)
 
     def search_commits(self) -> int:
         """Asks for captures of the tables that were committed to since the last search, in any process.

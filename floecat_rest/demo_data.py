@@ -225,6 +225,8 @@ def _make_view(catalog: RestCatalog) -> None:
             "summary": {"engine-name": "floecat"},
             "representations": representations,
             "default-namespace": list(_NAMESPACE),
+            # Trino reads no view without it
+            "default-catalog": catalog.properties["warehouse"],
         }
     )
     catalog.create_view(identifier, _TRIPS_BY_CITY_SCHEMA, version)

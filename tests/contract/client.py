@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,9 @@ import httpx
 
 from tests.contract.documents import ID_AND_DATA, sql_version
 
-__all__ = ["Catalog", "Namespace", "Table", "View", "namespace_segment", "raw", "segment", "unique"]
+__all__ = [
+    "Catalog", "Namespace", "Table", "View", "as_sent", "namespace_segment", "raw", "segment", "unique",
+]  # fmt: skip
 
 Namespace = tuple[str, ...]
 Json = Any
@@ -33,6 +36,15 @@ def segment(name: str) -> str:
 def namespace_segment(namespace: Sequence[str]) -> str:
     """The levels as one segment of a path."""
     return UNIT_SEPARATOR.join(segment(level) for level in namespace)
+
+
+def as_sent(answer: httpx.Response) -> Json:
+    """The body of an answer about a namespace, without the default location that it must tell."""
+    body = answer.json()
+    folders = [re.escape(re.sub(r"[^A-Za-z0-9._-]+", "_", level)) + "[^/]*" for level in body["namespace"]]
+    location = body["properties"].pop("location")
+    assert re.fullmatch(rf"[a-z0-9]+://.+/{'/'.join(folders)}", location), location
+    return body
 
 
 class Catalog:

@@ -5,52 +5,52 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.answers import assert_error
-from tests.contract.client import Catalog, Namespace, unique
+from tests.contract.client import Catalog, Namespace, as_sent, unique
+from tests.contract.documents import ID_AND_DATA
+from tests.contract.updates import set_properties
 
 
 def test_create_answers_namespace_and_properties(catalog: Catalog, namespace: Namespace):
     name = [*namespace, "child"]
     answer = catalog.post("/namespaces", {"namespace": name, "properties": {"owner": "ann", "empty": ""}})
     assert answer.status_code == 200
-    assert answer.json() == {"namespace": name, "properties": {"owner": "ann", "empty": ""}}
+    assert as_sent(answer) == {"namespace": name, "properties": {"owner": "ann", "empty": ""}}
 
 
 @pytest.mark.parametrize("properties", [{}, {"properties": None}, {"properties": {}}])
 def test_create_without_properties(catalog: Catalog, namespace: Namespace, properties: dict):
     name = [*namespace, "child"]
     answer = catalog.post("/namespaces", {"namespace": name} | properties)
-    assert answer.json() == {"namespace": name, "properties": {}}
-    assert catalog.get(catalog.namespace_path(name)).json() == {"namespace": name, "properties": {}}
+    assert as_sent(answer) == {"namespace": name, "properties": {}}
+    assert as_sent(catalog.get(catalog.namespace_path(name))) == {"namespace": name, "properties": {}}
 
 
 def test_create_of_an_existing_namespace_is_409_and_changes_nothing(catalog: Catalog, namespace: Namespace):
     answer = catalog.post("/namespaces", {"namespace": list(namespace), "properties": {"new": "1"}})
     assert_error(answer, 409, "AlreadyExistsException", f"Namespace already exists: {namespace[0]}")
-    assert catalog.get(catalog.namespace_path(namespace)).json()["properties"] == {}
+    assert as_sent(catalog.get(catalog.namespace_path(namespace)))["properties"] == {}
 
 
 def test_create_makes_missing_parents_without_properties(catalog: Catalog, namespace: Namespace):
     name = (*namespace, "a", "b", "c")
     catalog.create_namespace(name, {"depth": "4"})
-    assert catalog.get(catalog.namespace_path(name)).json()["properties"] == {"depth": "4"}
+    assert as_sent(catalog.get(catalog.namespace_path(name)))["properties"] == {"depth": "4"}
     for depth in (2, 3):
-        loaded = catalog.get(catalog.namespace_path(name[:depth])).json()
+        loaded = as_sent(catalog.get(catalog.namespace_path(name[:depth])))
         assert loaded == {"namespace": list(name[:depth]), "properties": {}}
 
 
 def test_create_leaves_existing_parents_as_they_are(catalog: Catalog, namespace: Namespace):
     parent = catalog.create_namespace((*namespace, "parent"), {"kept": "yes"})
     catalog.create_namespace((*parent, "child"))
-    assert catalog.get(catalog.namespace_path(parent)).json()["properties"] == {"kept": "yes"}
+    assert as_sent(catalog.get(catalog.namespace_path(parent)))["properties"] == {"kept": "yes"}
 
 
 def test_load(catalog: Catalog, namespace: Namespace):
     name = catalog.create_namespace((*namespace, "child"), {"k": "v", "ü": "☃"})
     answer = catalog.get(catalog.namespace_path(name))
-    assert (answer.status_code, answer.json()) == (
-        200,
-        {"namespace": list(name), "properties": {"k": "v", "ü": "☃"}},
-    )
+    assert answer.status_code == 200
+    assert as_sent(answer) == {"namespace": list(name), "properties": {"k": "v", "ü": "☃"}}
 
 
 def test_load_of_a_missing_namespace_is_404(catalog: Catalog, namespace: Namespace):
@@ -100,6 +100,39 @@ def test_a_name_that_begins_like_another_is_no_child_of_it(catalog: Catalog, nam
     assert listed["namespaces"] == [[*namespace, "a", "b"]]
 
 
+@pytest.mark.parametrize("level", ["inner", "a b", "a/../b", "ü%2e?#", "_x", "表", "x" * 200])
+def test_tables_that_clients_put_below_the_location_are_taken(
+    catalog: Catalog, namespace: Namespace, level: str
+):
+    name = catalog.create_namespace((*namespace, level))
+    location = catalog.get(catalog.namespace_path(name)).json()["properties"]["location"]
+    for stage in (True, False):
+        body = {"name": "t", "schema": ID_AND_DATA, "location": f"{location}/t", "stage-create": stage}
+        made = catalog.post(catalog.tables_path(name), body)
+        assert (made.status_code, made.json()["metadata"]["location"]) == (200, f"{location}/t")
+    assert catalog.create_table(name, "u").metadata()["location"].startswith(f"{location}/u-")
+
+
+def test_no_two_namespaces_have_one_location(catalog: Catalog, namespace: Namespace):
+    names = ["a b", "a_b", "a/b", "a?b", "ab", "aB", "表", "書", "unnamed", "_x", "x", "y" * 100, "y" * 101]
+    told = [
+        catalog.post("/namespaces", {"namespace": [*namespace, name]}).json()["properties"]["location"]
+        for name in names
+    ]
+    assert len(set(told)) == len(names)
+
+
+def test_tables_stay_where_they_are_when_the_location_changes(catalog: Catalog, namespace: Namespace):
+    name = catalog.create_namespace((*namespace, "moved"))
+    default = catalog.get(catalog.namespace_path(name)).json()["properties"]["location"]
+    table = catalog.create_table(name, "t")
+    before = table.get()
+    assert _properties(catalog, name, updates={"location": f"{default}-new/"}).status_code == 200
+    assert table.get() == before
+    assert catalog.create_table(name, "u").metadata()["location"].startswith(f"{default}-new/u-")
+    assert table.commit([set_properties(a="1")]).status_code == 200
+
+
 def test_drop(catalog: Catalog, namespace: Namespace):
     name = catalog.create_namespace((*namespace, "child"))
     answer = catalog.delete(catalog.namespace_path(name))
@@ -144,7 +177,7 @@ def test_properties_are_set_removed_and_missed(catalog: Catalog, namespace: Name
     assert set(body) == {"updated", "removed", "missing"}
     assert sorted(body["updated"]) == ["a", "d"]
     assert (body["removed"], body["missing"]) == (["b"], ["never"])
-    loaded = catalog.get(catalog.namespace_path(name)).json()["properties"]
+    loaded = as_sent(catalog.get(catalog.namespace_path(name)))["properties"]
     assert loaded == {"a": "10", "c": "3", "d": "4"}
 
 
@@ -159,7 +192,7 @@ def test_property_that_is_set_and_removed_is_422_and_changes_nothing(catalog: Ca
     answer = _properties(catalog, name, updates={"a": "2", "b": "3"}, removals=["a"])
     message = assert_error(answer, 422, "UnprocessableEntityException")
     assert "a" in message
-    assert catalog.get(catalog.namespace_path(name)).json()["properties"] == {"a": "1"}
+    assert as_sent(catalog.get(catalog.namespace_path(name)))["properties"] == {"a": "1"}
 
 
 def test_property_removed_twice_is_422(catalog: Catalog, namespace: Namespace):
@@ -209,7 +242,7 @@ def test_create_with_a_malformed_body_is_400(catalog: Catalog, body: dict):
 def test_unknown_fields_of_a_request_are_ignored(catalog: Catalog, namespace: Namespace):
     name = [*namespace, "child"]
     answer = catalog.post("/namespaces", {"namespace": name, "added-in-2030": {"deep": [1]}})
-    assert (answer.status_code, answer.json()) == (200, {"namespace": name, "properties": {}})
+    assert (answer.status_code, as_sent(answer)) == (200, {"namespace": name, "properties": {}})
 
 
 def test_a_namespace_of_32_levels(catalog: Catalog, namespace: Namespace):

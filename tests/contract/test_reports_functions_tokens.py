@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.answers import assert_error
 from tests.contract.client import Catalog, Namespace, Table
+from tests.contract.documents import ID_AND_DATA
 
 SCAN: dict[str, Any] = {
     "report-type": "scan-report",
@@ -81,6 +82,13 @@ class TestMetricsReports:
     def test_missing_table_is_404(self, catalog: Catalog, namespace: Namespace):
         answer = catalog.post(f"{catalog.tables_path(namespace)}/none/metrics", SCAN)
         assert_error(answer, 404, "NoSuchTableException", f"Table does not exist: {namespace[0]}.none")
+
+    def test_report_of_a_staged_table_is_taken(self, catalog: Catalog, namespace: Namespace):
+        body = {"name": "staged", "schema": ID_AND_DATA, "stage-create": True}
+        catalog.post(catalog.tables_path(namespace), body)
+        path = f"{catalog.tables_path(namespace)}/staged"
+        assert catalog.post(f"{path}/metrics", COMMIT).status_code == 204
+        assert catalog.head(path).status_code == 404
 
     def test_report_changes_nothing(self, catalog: Catalog, table: Table):
         before = table.get()

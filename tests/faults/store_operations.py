@@ -107,7 +107,7 @@ STORE_OPERATIONS: Mapping[str, Operation] = {
             call, (f"n{suffix}",), ["old"], {"new": "1"}
         ),
         lambda kernel, call, suffix, _: (
-            kernel.namespaces.load(call, (f"n{suffix}",)).properties == {"new": "1"}
+            kernel.namespaces.load(call, (f"n{suffix}",)).properties.keys() == {"new", "location"}
         ),
     ),
     "create connector": Operation(

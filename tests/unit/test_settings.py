@@ -203,14 +203,27 @@ def test_floors_raise_what_is_below_them() -> None:
     [
         ("FLOECAT_GATEWAY_PLAN_TASK_TLL", "; did you mean FLOECAT_GATEWAY_PLAN_TASK_TTL?"),
         ("FLOECAT_GATWAY_REST_PORT", "; did you mean FLOECAT_GATEWAY_REST_PORT?"),
+        ("FLOECAT_STORE_URI", "; did you mean FLOECAT_STORE_URL?"),
+    ],
+)
+def test_misspelt_variable_is_refused(name: str, near: str) -> None:
+    assert refusal(environ={name: "secret-value"}) == f"{name}: no such setting{near}"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
         ("FLOECAT_LOG_ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ", ""),
         ("FLOECAT_AUTH_MODE", "; did you mean FLOECAT_GATEWAY_AUTH_MODE?"),
-        ("FLOECAT_REST_PORT", "; did you mean FLOECAT_GATEWAY_REST_PORT?"),
+        ("FLOECAT_GATEWAY_URL", "; did you mean FLOECAT_GATEWAY_DAGSTER_URL?"),
+        ("FLOECAT_STORE", "; did you mean FLOECAT_STORE_URL?"),
         ("FLOECAT_XYZ", ""),
     ],
 )
-def test_unknown_variable_is_refused(name: str, near: str) -> None:
-    assert refusal(environ={name: "secret-value"}) == f"{name}: no such setting{near}"
+def test_unrelated_variable_is_warned_of_once(name: str, near: str, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        assert load_settings(environ={name: "secret-value"}) == Settings()
+    assert caplog.messages == [f"{name} is no setting and is ignored{near}"]
 
 
 @pytest.mark.parametrize("service", ["FLOECAT", "FLOECAT_GATEWAY", "FLOECAT_GATEWAY_REST", "FLOECAT_STORE"])

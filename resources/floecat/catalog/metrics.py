@@ -10,10 +10,11 @@ from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.entries.names import existing_entry
-from floecat.errors import PayloadTooLargeError
+from floecat.errors import ForbiddenError, NoSuchTableError, PayloadTooLargeError
 from floecat.iceberg.metrics_reports import ScanReport, parse_report
+from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import metrics
+from floecat.store import metrics, staged_tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import compress
 
@@ -31,7 +32,7 @@ class MetricsService:
         self._clock = clock
 
     def report(self, call: Call, identifier: TableIdentifier, body: bytes) -> None:
-        """Validates and keeps a report.
+        """Validates and keeps a report; one of a table that is staged is dropped.
 
         Raises:
             BadRequestError: a required field is missing or has the wrong type.
@@ -46,7 +47,13 @@ class MetricsService:
             )
         report = parse_report(body)
         kind = "scan-report" if isinstance(report, ScanReport) else "commit-report"
-        row = existing_entry(self._store, call, "table", identifier, Privilege.READ_TABLE)
+        try:
+            row = existing_entry(self._store, call, "table", identifier, Privilege.READ_TABLE)
+        except (NoSuchTableError, ForbiddenError):
+            # clients report the first append before they commit it, and own the table from then on
+            if self._is_staged(call, identifier):
+                return
+            raise
         _log.info(
             "%s of table %s, snapshot %d", kind, identifier, report.snapshot_id,
             extra={"principal": call.principal.name},
@@ -63,3 +70,9 @@ class MetricsService:
             principal=call.principal.name,
         )
         self._store.run(lambda conn: metrics.insert(conn, kept))
+
+    def _is_staged(self, call: Call, identifier: TableIdentifier) -> bool:
+        namespace = physical_name(identifier.namespace)
+        with self._store.read() as conn:
+            rows = staged_tables.find(conn, call.catalog.id, namespace, identifier.name, self._clock.now_ms())
+        return any(row.principal == call.principal.name for row in rows)

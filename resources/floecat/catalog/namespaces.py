@@ -11,6 +11,7 @@ import uuid_utils.compat as uuids
 from floecat.auth.authorizer import Check, Privilege, missing_privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
+from floecat.entries.entry_locations import namespace_location
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.listing import Paging
 from floecat.entries.names import existing_namespace, missing_namespace
@@ -33,7 +34,7 @@ __all__ = ["NamespaceInfo", "NamespaceService", "PropertiesUpdated"]
 
 
 class NamespaceInfo(msgspec.Struct, frozen=True):
-    """A namespace and its properties."""
+    """A namespace and its properties; `location` is among them, by default the folder of new tables."""
 
     namespace: Namespace
     properties: dict[str, str]
@@ -121,8 +122,8 @@ class NamespaceService:
         """Creates a namespace, together with parents that are missing, in one transaction.
 
         Raises:
-            BadRequestError: a level cannot be addressed or stored, or `location` lies outside the allowed
-                locations.
+            BadRequestError: a level cannot be addressed or stored, or `location` is malformed or lies outside
+                the allowed locations.
             ForbiddenError: the principal may not create it, or not a parent that is missing.
             AlreadyExistsError: it exists.
             CommitStateUnknownError: it may have been created.
@@ -140,7 +141,7 @@ class NamespaceService:
             refused = {
                 levels: check for levels, check, may in zip(chain, checks, allowed, strict=True) if not may
             }
-            created = NamespaceInfo(namespace, dict(properties))
+            created = _info(call, namespace, properties)
 
             def insert(conn: Connection, transaction_id: UUID) -> None:
                 self._insert_chain(conn, call, namespace, properties, refused)
@@ -187,7 +188,7 @@ class NamespaceService:
             NoSuchNamespaceError: it does not exist.
         """
         row = existing_namespace(self._store, call, namespace, Privilege.USE_SCHEMA)
-        return NamespaceInfo(namespace, dict(row.properties))
+        return _info(call, namespace, row.properties)
 
     def exists(self, call: Call, namespace: Namespace) -> None:
         """Fails unless the namespace exists.
@@ -233,7 +234,7 @@ class NamespaceService:
         """Sets and removes properties.
 
         Raises:
-            BadRequestError: `location` is set to one outside the allowed locations.
+            BadRequestError: `location` is set to one that is malformed or outside the allowed locations.
             ForbiddenError: the principal may not alter it.
             NoSuchNamespaceError: it does not exist.
             UnprocessableError: a key is in both lists, or twice in the removals.
@@ -314,6 +315,11 @@ class NamespaceService:
             parent = row.id
 
 
+def _info(call: Call, namespace: Namespace, properties: Mapping[str, str]) -> NamespaceInfo:
+    location = namespace_location(call.catalog, namespace, properties)
+    return NamespaceInfo(namespace, {**properties, "location": location})
+
+
 def _existing(namespace: Namespace) -> AlreadyExistsError:
     return AlreadyExistsError(f"Namespace already exists: {'.'.join(namespace)}")
 
@@ -333,7 +339,7 @@ def _check_change(removals: Sequence[str], updates: Mapping[str, str]) -> None:
 def _check_location(call: Call, properties: Mapping[str, str]) -> None:
     location = properties.get("location")
     try:
-        if location:
+        if location is not None:
             call.catalog.allowed.check(location)
     except LocationNotAllowedError as error:
         raise BadRequestError(f"Invalid property location: {error.message}") from None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from uuid import UUID
 
 from floecat.entries.calls import Catalog
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.identifiers.encoding import safe_path_segment
-from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.namespace import Namespace, TableIdentifier
 
-__all__ = ["check_locations", "chosen_location", "default_location", "statistics_folder"]
+__all__ = [
+    "check_locations", "chosen_location", "default_location", "namespace_location", "statistics_folder",
+]  # fmt: skip
 
 _PATH_PROPERTIES = (
     "write.metadata.path",
@@ -21,17 +24,22 @@ _PATH_PROPERTIES = (
 )
 
 
+def namespace_location(catalog: Catalog, namespace: Namespace, properties: Mapping[str, str]) -> str:
+    """The `location` property of a namespace, else its folder below the catalog's storage location.
+
+    No other namespace has that folder by default: engines put tables into it without an id of their own.
+    There is no slash at the end, since many of them add one.
+    """
+    if given := properties.get("location"):
+        return strip_trailing_slash(given)
+    return "/".join((catalog.storage_location, *map(_own_folder, namespace)))
+
+
 def default_location(
     catalog: Catalog, namespace_properties: Mapping[str, str], identifier: TableIdentifier, object_uuid: UUID
 ) -> str:
-    """A location of its own: no other table, past or future, gets the same one.
-
-    It lies under the namespace's `location` property, else under the catalog's storage location.
-    """
-    parent = namespace_properties.get("location", "").rstrip("/")
-    if not parent:
-        folders = "/".join(safe_path_segment(level) for level in identifier.namespace)
-        parent = f"{catalog.storage_location}/{folders}"
+    """A location of its own, in that of the namespace: no other table, past or future, gets the same one."""
+    parent = namespace_location(catalog, identifier.namespace, namespace_properties)
     return f"{parent}/{safe_path_segment(identifier.name)}-{object_uuid.hex[-12:]}"
 
 
@@ -79,3 +87,8 @@ def check_locations(
         path = properties.get(key)
         if path is not None and path != (known or {}).get(key):
             allowed.check(path)
+
+
+def _own_folder(level: str) -> str:
+    folder = safe_path_segment(level)
+    return folder if folder == level else f"{folder}-{sha256(level.encode()).hexdigest()[:12]}"

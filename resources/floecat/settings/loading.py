@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import logging
 import os
 import re
 import tomllib
@@ -35,7 +36,11 @@ _SERVICE_LINK = re.compile(
     r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$"
 )
 _LONGEST_SHOWN = 80
+_MISSPELT = 0.9
+"""How alike a variable is to a setting that it misspells; others of our prefix may be anybody's."""
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
+
+_log = logging.getLogger(__name__)
 
 GroupT = TypeVar("GroupT", bound=Group)
 
@@ -192,8 +197,16 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[s
             found[keys[name]] = _Given(value, name, is_text=True)
         else:
             near = difflib.get_close_matches(name, keys, n=1)
-            problems.append(f"{name}: no such setting{_suggestion(near)}")
+            if difflib.get_close_matches(name, near, cutoff=_MISSPELT):
+                problems.append(f"{name}: no such setting{_suggestion(near)}")
+            else:
+                _warn_of_variable(name, _suggestion(near))
     return found
+
+
+@cache
+def _warn_of_variable(name: str, suggestion: str) -> None:
+    _log.warning("%s is no setting and is ignored%s", name, suggestion)
 
 
 def _variable(key: str) -> str:

@@ -702,6 +702,8 @@ def test_demo_data_is_written_once() -> None:
         assert (len(stations.history()), stations.scan().to_arrow().num_rows) == (2, 12)
         views = msgspec.json.decode(get(port, "/v1/floecat/namespaces/demo/views"))["identifiers"]
         assert {view["name"] for view in views} == {"trips_by_city"}
+        view = msgspec.json.decode(get(port, "/v1/floecat/namespaces/demo/views/trips_by_city"))
+        assert view["metadata"]["versions"][0]["default-catalog"] == "floecat"
         assert get(port, "/v1/floecat/namespaces/demo%1Farchive/tables/months")
 
 

@@ -157,7 +157,7 @@ class UnregisterTableController(Controller):
     def unregister_table(self, request: CatalogRequest) -> DocumentResponse:
         """Removes the table, leaves its files, and returns its last metadata."""
         call = request.mutation()
-        table = request.kernel.tables.unregister(call, request.entry(call))
+        table = request.kernel.drops.unregister(call, request.entry(call))
         return request.table_answer(table, with_config=False)
 
 

@@ -76,7 +76,7 @@ class Kernel:
             fast_loads: services of `floecat.catalog`.
         commits, view_commits, registration: services of `floecat.commits`.
         listeners: are called with drops and with the stages of purges.
-        drops, purge_queue, purgers, large_purges, orphans: services of `floecat.purge`.
+        drops, purge_queue, entry_file_queue, purgers, large_purges, orphans: services of `floecat.purge`.
         statistics, constraints, index_artifacts, captures, capture_policies: services of
             `floecat.statistics`.
         statistics_pipeline: captures, as the pipeline works on them.
@@ -103,7 +103,7 @@ class Kernel:
         self.separator = NamespaceSeparator(unquote(settings.gateway.namespace_separator))
         self._workers: list[Expiry | JobWorkers | CommitSearch] = []
         self._capture_workers: list[JobWorkers] = []
-        self._purge_workers: JobWorkers | None = None
+        self._purge_workers: list[JobWorkers] = []
         self._plan_workers: JobWorkers | None = None
 
         self.parts = open_entries(settings, store, files, clock)
@@ -154,6 +154,7 @@ class Kernel:
         )
         self.drops, self.purge_queue, self.purgers = purge.drops, purge.queue, purge.purgers
         self.large_purges, self.orphans = purge.large_jobs, purge.orphans
+        self.entry_file_queue = purge.entry_files
         self._purge_processes = purge.processes
 
         connectors = open_connectors(self.parts, catalog, self.registrations, self.separator, settings)
@@ -188,7 +189,7 @@ class Kernel:
         self.view_queries = ViewQueries(store)
         self.lost_files = LostFiles(store, self.metadata_files, self.storages)
         kinds = [self.purge_queue.kind, self.orphans.kind, self.connector_scans.kind, self.plan_queue.kind]
-        kinds += [queue.kind for queue in made.jobs.queues]
+        kinds += [self.entry_file_queue.kind, *(queue.kind for queue in made.jobs.queues)]
         self.jobs = JobOperations(store, clock, kinds)
         self.captures = CaptureControl(store, clock, made.snapshots, made.jobs, self.jobs)
         self.purges = PurgeOperations(self.jobs, self.purge_queue.kind)
@@ -227,13 +228,19 @@ class Kernel:
         if self._purge_processes is not None:
             self._purge_processes.start()
         if settings.purge.enabled:
-            self._purge_workers = JobWorkers(
-                self.purge_queue,
-                threads=settings.purge.worker_threads,
-                poll_interval_ms=settings.purge.poll_interval_ms,
-                claim_batch=settings.purge.claim_batch,
-            )
-            self._workers.append(self._purge_workers)
+            self._purge_workers = [
+                JobWorkers(
+                    queue,
+                    threads=threads,
+                    poll_interval_ms=settings.purge.poll_interval_ms,
+                    claim_batch=settings.purge.claim_batch,
+                )
+                for queue, threads in (
+                    (self.purge_queue, settings.purge.worker_threads),
+                    (self.entry_file_queue, 1),
+                )
+            ]
+            self._workers += self._purge_workers
         if settings.planning.workers:
             self._plan_workers = JobWorkers(
                 self.plan_queue,
@@ -267,8 +274,8 @@ class Kernel:
             self._plan_workers.wake()
 
     def _wake_purge_workers(self) -> None:
-        if self._purge_workers is not None:
-            self._purge_workers.wake()
+        for workers in self._purge_workers:
+            workers.wake()
 
     def close(self) -> None:
         """Stops the workers and what refreshes Delta tables, and closes the connections to the store."""

@@ -49,6 +49,7 @@ def outcomes(
         context.log.info("purge of %s on Spark: %s %s", job.title, result.outcome, result.error or "")
     drained = opened.purge_queue.drain_once()
     context.log.info("purges in process: %s", drained)
+    context.log.info("files of removed tables: %s", opened.entry_file_queue.drain_once())
     totals = opened.purges.totals()
     return dg.MaterializeResult(
         metadata={

@@ -179,8 +179,18 @@ class TableService:
 
         self._keys.run(call, JsonAnswer(type(None)), work)
 
-    def unregister(self, call: Call, identifier: TableIdentifier) -> LoadedTable:
+    def unregister(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        also: Callable[[Connection, tables.EntryRow], None] = lambda _conn, _row: None,
+    ) -> LoadedTable:
         """Forgets a table and answers its last metadata: with every commit before, and none after.
+
+        Args:
+            call: who asks.
+            identifier: the table.
+            also: what else happens in the transaction.
 
         Raises:
             ForbiddenError: the principal may not drop it, or not read it.
@@ -200,6 +210,7 @@ class TableService:
                     )
                 document = decompress(tables.document(conn, row.id) or b"")
                 answer = self._loader.removed(call.catalog, row, document)
+                also(conn, row)
                 finish(conn, answer)
 
             privileges = (Privilege.DROP_TABLE, Privilege.READ_TABLE)

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from uuid import UUID
 
 from floecat.delta.artifacts.artifact_paths import ARTIFACT_FILE
-from floecat.entries.entry_locations import statistics_folder
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.deletions import Deletions
@@ -79,7 +77,7 @@ class ArtifactPurge:
                 renew=None if renew is None else lambda: renew().with_artifacts,
             ) as deletions,
         ):
-            found = sorted(_artifacts(storage, folders, target.entry_id), key=_before_what_it_names)
+            found = sorted(_artifacts(storage, folders), key=_before_what_it_names)
             for _, together in groupby(found, _before_what_it_names):
                 for artifact in together:
                     deletions.add(artifact)
@@ -90,15 +88,11 @@ class ArtifactPurge:
         return progress
 
 
-def _artifacts(
-    storage: CatalogStorage, folders: Sequence[str], entry_id: UUID | None
-) -> Iterator[ReachableFile]:
+def _artifacts(storage: CatalogStorage, folders: Sequence[str]) -> Iterator[ReachableFile]:
     for folder in folders:
-        statistics = None if entry_id is None else statistics_folder(f"{folder}/", entry_id)
         for entry in storage.files(folder).list(folder):
             parent, _, name = entry.location.rpartition("/")
-            is_artifact = parent == folder and ARTIFACT_FILE.fullmatch(name) is not None
-            if is_artifact or parent == statistics:
+            if parent == folder and ARTIFACT_FILE.fullmatch(name) is not None:
                 yield ReachableFile(entry.location, FileKind.DATA, None, size_bytes=entry.size_bytes)
 
 

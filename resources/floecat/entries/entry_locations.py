@@ -12,9 +12,7 @@ from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
-__all__ = [
-    "check_locations", "chosen_location", "default_location", "namespace_location", "statistics_folder",
-]  # fmt: skip
+__all__ = ["check_locations", "chosen_location", "default_location", "namespace_location"]
 
 _PATH_PROPERTIES = (
     "write.metadata.path",
@@ -41,11 +39,6 @@ def default_location(
     """A location of its own, in that of the namespace: no other table, past or future, gets the same one."""
     parent = namespace_location(catalog, identifier.namespace, namespace_properties)
     return f"{parent}/{safe_path_segment(identifier.name)}-{object_uuid.hex[-12:]}"
-
-
-def statistics_folder(metadata_location: str, entry_id: UUID) -> str:
-    """The folder of what the catalog writes beside the metadata of a table; no other table uses it."""
-    return f"{metadata_location.rpartition('/')[0]}/statistics-{entry_id}"
 
 
 def chosen_location(

@@ -1,4 +1,4 @@
-"""Drops tables, and sees to the purge of their files.
+"""Drops and unregisters tables, and sees to the purge of their files.
 
 The entry is removed and the job inserted in one SQL transaction: a crash in between can neither lose track of
 the files nor delete files of a table that still exists.
@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 from floecat.catalog.tables import TableService
 from floecat.clock import Clock
-from floecat.entries.calls import Call
+from floecat.entries.calls import Call, LoadedTable
 from floecat.errors import PurgeFailedError
 from floecat.events.listeners import EventListeners
 from floecat.events.table_events import TableDropped
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import JobQueue
+from floecat.purge.entry_file_jobs import EntryFileJobs
 from floecat.purge.purge_jobs import purge_job_for
 from floecat.purge.purgers import SQL_ASYNC
 from floecat.store import jobs, tables
@@ -36,6 +37,7 @@ class DropService:
         clock: Clock,
         queue: JobQueue,
         listeners: EventListeners,
+        entry_files: EntryFileJobs,
         *,
         purger: str,
         wake: Callable[[], None],
@@ -47,13 +49,15 @@ class DropService:
             clock: wall-clock time.
             queue: of purge jobs.
             listeners: are called after a drop.
+            entry_files: delete what the catalog wrote about removed tables for itself.
             purger: name of the purger of new jobs.
-            wake: called after a drop that made a job for workers, so that those of this process look for it.
+            wake: called after a table was removed, so that workers of this process look for jobs.
         """
         self._tables = services
         self._clock = clock
         self._queue = queue
         self._listeners = listeners
+        self._entry_files = entry_files
         self._purger = purger
         self._wake = wake
 
@@ -77,14 +81,26 @@ class DropService:
         def within(conn: Connection, row: tables.EntryRow) -> None:
             nonlocal dropped
             dropped = row, self._insert_job(conn, call, row, identifier, request_id) if purge else None
+            self._entry_files.insert(conn, call, row, identifier)
 
         self._tables.drop(call, identifier, within, purge=purge)
         if dropped is None:
             return  # the answer to an earlier request was given again
         row, job = dropped
         self._listeners.emit(self._event(call, identifier, row, purge=purge, request_id=request_id))
+        self._wake()
         if job is not None:
             self._purge(job)
+
+    def unregister(self, call: Call, identifier: TableIdentifier) -> LoadedTable:
+        """Forgets a table; see `TableService.unregister`."""
+
+        def within(conn: Connection, row: EntryRow) -> None:
+            self._entry_files.insert(conn, call, row, identifier)
+
+        table = self._tables.unregister(call, identifier, within)
+        self._wake()
+        return table
 
     def _insert_job(
         self,
@@ -111,7 +127,6 @@ class DropService:
 
     def _purge(self, job: JobRow) -> None:
         if not self.purges_at_once:
-            self._wake()
             return
         worked = self._queue.work_on(job)
         if worked.outcome != "succeeded":

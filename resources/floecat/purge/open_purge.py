@@ -18,6 +18,7 @@ from floecat.jobs.queue import JobQueue, server_identity
 from floecat.purge.artifact_locations import ArtifactLocations
 from floecat.purge.drops import DropService
 from floecat.purge.earlier_metadata import EarlierMetadata
+from floecat.purge.entry_file_jobs import EntryFileJobs
 from floecat.purge.large_jobs import LargeJobs
 from floecat.purge.live_tables import StoredTables, all_folders
 from floecat.purge.orphans.needed_files import NeededFilesReader
@@ -29,7 +30,6 @@ from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext
-from floecat.purge.statistics_files import StatisticsFiles
 from floecat.purge.table_purge import FormatPurge, PurgeTarget, Sidecars, TablePurge
 from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage
@@ -53,6 +53,7 @@ class PurgeServices:
     """`None` where purges are done in this process alone."""
     large_jobs: LargeJobs
     orphans: OrphanFiles
+    entry_files: JobQueue
 
 
 def open_purge(
@@ -74,7 +75,7 @@ def open_purge(
         settings: of the process.
         listeners: are called with drops and with the stages of purges.
         others: open the purges of other formats than Iceberg, by name of the format.
-        wake: called after a drop that made a job for workers.
+        wake: called after a table was removed, which may have made jobs for workers.
 
     Raises:
         SettingsError: the purger that is set cannot be imported.
@@ -84,7 +85,7 @@ def open_purge(
     def artifacts_of(target: PurgeTarget) -> Iterator[str]:
         return iter(()) if target.lease is None else artifacts.of_purge(target.lease.job_id)
 
-    sidecars: Sequence[Sidecars] = (artifacts_of, StatisticsFiles(EarlierMetadata(parts.store)))
+    sidecars: Sequence[Sidecars] = (artifacts_of,)
     live = StoredTables(parts.store, parts.storages, parts.clock)
     shared = SharedFiles(
         live,
@@ -101,14 +102,17 @@ def open_purge(
     work = PurgeWork(purgers, listeners, parts.clock)
     kind = purge_kind(work, settings.purge)
     queue = JobQueue(parts.store, parts.clock, kind)
-    drops = DropService(tables, parts.clock, queue, listeners, purger=purgers.selected, wake=wake)
+    entry_files = EntryFileJobs(parts.store, parts.storages, parts.clock, settings.purge)
+    drops = DropService(
+        tables, parts.clock, queue, listeners, entry_files, purger=purgers.selected, wake=wake
+    )
     large_jobs = LargeJobs(parts.store, parts.clock, queue, work)
     needed = NeededFilesReader(parts.store, parts.storages, live, shared, parts.clock, settings.limits)
     runs = OrphanJobs(parts.store, parts.clock, lease_ms=kind.lease_ms, retention_ms=kind.retention_ms)
     orphans = OrphanFiles(
         parts, namespaces, tables, needed, runs, batch_size=settings.purge.files_per_call, sidecars=sidecars
     )
-    return PurgeServices(queue, drops, purgers, processes, large_jobs, orphans)
+    return PurgeServices(queue, drops, purgers, processes, large_jobs, orphans, entry_files.queue)
 
 
 def _table_purge(

@@ -13,6 +13,7 @@ from floecat.errors import BadRequestError, ConflictError, NotFoundError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.operations import JobOperations
+from floecat.purge.entry_file_jobs import ENTRY_FILES
 from floecat.purge.progress import PurgeProgress, progress_of
 from floecat.purge.purge_jobs import PURGE, payload_of
 from floecat.store.jobs import FINISHED_STATES, OPEN_STATES, JobRow
@@ -158,8 +159,11 @@ class PurgeOperations:
         return PurgeTotals(jobs, self._jobs.oldest_open_age_ms(PURGE))
 
     def left_over(self, due_for_ms: int) -> int:
-        """How many purges of all catalogs have been due for some time, and no worker took them."""
-        return self._jobs.overdue(PURGE, due_for_ms)
+        """How many purges of all catalogs have been due for some time, and no worker took them.
+
+        Jobs that delete what the catalog wrote for itself about a removed table count, too.
+        """
+        return sum(self._jobs.overdue(kind, due_for_ms) for kind in (PURGE, ENTRY_FILES))
 
     def dead_letters(self, limit: int) -> Sequence[PurgeInfo]:
         """Purges of all catalogs that have used up their attempts, oldest first. For operators of all."""

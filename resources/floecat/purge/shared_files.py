@@ -36,7 +36,6 @@ from floecat.entries.areas import (
     folder_text,
     overlaps,
 )
-from floecat.entries.entry_locations import statistics_folder
 from floecat.errors import BoundExceededError, FloecatError, ForbiddenError, InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
@@ -357,10 +356,6 @@ class SharedFiles:
             return
         try:
             metadata = TableMetadata.parse(document)
-            if complete:
-                files = {table.metadata_location, *(each.metadata_file for each in metadata.metadata_log)}
-                for folder in {statistics_folder(file, table.entry_id) for file in files}:
-                    kept.add_folder(folder)
             reachable = ReachableFiles(its_storage, table.metadata_location, metadata, self._bounds)
             for location in chain((file.location for file in reachable), self._live.sidecars(table)):
                 if storage.shares(location, its_storage):

@@ -25,6 +25,7 @@ from floecat.errors import BadRequestError, ConflictError, NotFoundError, Unavai
 from floecat.events.commit_cursor import CommitCursor
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import process_bounds
+from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
 from floecat.settings.kinds import Duration
@@ -112,8 +113,11 @@ class Bench:
         return found[-1].coverage.rows if found and found[-1].coverage else None
 
     def sidecars(self) -> list[Path]:
-        folder = Path(self.appends.location.removeprefix("file://"))
-        return sorted(folder.glob("**/statistics-*/*"))
+        return sorted(self.warehouse.glob("_floecat/*/*"))
+
+    @property
+    def warehouse(self) -> Path:
+        return Path(self.call.catalog.storage_location.removeprefix("file://"))
 
     def file(self, number: int) -> Path:
         return Path(self.appends.paths[number].removeprefix("file://"))
@@ -958,8 +962,11 @@ def capture_processes() -> set[int]:
     return found
 
 
+@pytest.mark.parametrize("removal", ["purge", "drop", "unregister"])
 @BOTH
-def test_sidecars_stay_with_the_table_and_go_with_its_purge(bench: Bench, clock: SetClock) -> None:
+def test_sidecars_stay_with_the_table_and_go_with_its_entry(
+    bench: Bench, clock: SetClock, removal: str
+) -> None:
     bench.append(1)
     bench.capture()
     bench.kernel.commits.create_table(
@@ -972,16 +979,25 @@ def test_sidecars_stay_with_the_table_and_go_with_its_purge(bench: Bench, clock:
     assert bench.kernel.captures.capture(bench.call, table("inner")).state == "succeeded"
     sidecars = bench.sidecars()
     assert len(sidecars) == 2
-    elsewhere = f"{bench.appends.location}/elsewhere"
-    bench.kernel.commits.commit(bench.call, set_property("t", "write.metadata.path", elsewhere))
-    bench.kernel.commits.commit(bench.call, set_property("t", "a", "b"))
+    location = Path(bench.appends.location.removeprefix("file://"))
+    assert not any(location in path.parents for path in sidecars)
     clock.ms += 7 * 86_400_000
     report = bench.kernel.orphans.find(bench.call, T, delete=True)
     assert (report.orphans, bench.sidecars()) == (0, sidecars)
-    for name in ("inner", "t"):
-        bench.kernel.drops.drop(bench.call, table(name), purge=True)
-        bench.kernel.purge_queue.drain_once()
-    assert bench.sidecars() == []
+    if removal == "unregister":
+        bench.kernel.drops.unregister(bench.call, T)
+    else:
+        bench.kernel.drops.drop(bench.call, T, purge=removal == "purge")
+    # of another entry, or of no name that the catalog gives
+    foreign = sidecars[0].with_name("data.parquet")
+    foreign.touch()
+    assert bench.kernel.entry_file_queue.drain_once() == Drained(succeeded=1)
+    left = bench.sidecars()
+    assert len([path for path in left if path.suffix == ".stats"]) == 1
+    assert foreign in left
+    bench.kernel.drops.drop(bench.call, table("inner"), purge=False)
+    assert bench.kernel.entry_file_queue.drain_once() == Drained(succeeded=1)
+    assert bench.sidecars() == [foreign]
     with bench.kernel.store.read() as conn:
         assert not conn.all(sa.select(schema.snapshot_captures.c.snapshot_id))
         assert not conn.all(sa.select(schema.statistics_sidecars.c.path))
@@ -997,7 +1013,7 @@ def test_a_capture_of_a_table_that_is_purged_meanwhile_leaves_no_sidecar(
     def read(table: CapturedTable, group: FileGroup, check: Callable[[int], None]) -> GroupResult:
         result = read_group(order_of(table, group), check)
         bench.kernel.drops.drop(bench.call, T, purge=True)
-        assert bench.kernel.purge_queue.drain_once().succeeded == 1
+        assert bench.kernel.entry_file_queue.drain_once().succeeded == 1
         return result
 
     worked = bench.pipeline.work_on_next_group(read)
@@ -1135,7 +1151,9 @@ def test_a_delta_table_is_captured_with_its_deletes(
     assert {name: nulls[name] for name in nulls if name in expected.column_names} == {
         name: expected[name].null_count for name in expected.column_names if name in nulls
     }
-    assert list(folder.glob("**/statistics-*/*"))
+    assert bench.sidecars()
     bench.kernel.drops.drop(bench.call, table("d"), purge=True)
     assert bench.kernel.purge_queue.drain_once().succeeded == 1
+    assert bench.kernel.entry_file_queue.drain_once().succeeded == 1
+    assert bench.sidecars() == []
     assert {path for path in folder.rglob("*") if path.is_file()} == written

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from floecat.entries.entry_locations import statistics_folder
+from floecat.entries.entry_files import is_entry_file
 from floecat.statistics.index_artifacts import artifact_of
 from floecat.store.database.engine import Connection, Store
 from floecat.store.statistics import artifact_files, captures
@@ -44,11 +44,10 @@ def _delete_page(entry_id: UUID, snapshot_id: int, after: str, now_ms: int, conn
     files = {row.storage_id: artifact_of(row.body).artifact_uri for row in rows}
     bodies = artifact_files.retained(conn, entry_id, list(files))
     retained = {artifact_of(body).artifact_uri for body in bodies}
-    folder = f"{statistics_folder('/', entry_id)}/"
-    own = [file for file in files.values() if folder in file and file not in retained]
-    gone = [id for id, file in files.items() if folder in file or file in retained]
+    own = {file for file in files.values() if is_entry_file(file, entry_id)}
+    gone = [id for id, file in files.items() if file in own or file in retained]
     INDEX_ARTIFACTS.delete(conn, entry_id, snapshot_id, gone)
-    file_rows.put_unused(conn, entry_id, own, now_ms)
+    file_rows.put_unused(conn, entry_id, sorted(own - retained), now_ms)
     return rows[-1].storage_id if len(rows) == _PAGE else None
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
-from floecat.entries.entry_locations import statistics_folder
+from floecat.entries.entry_files import delete_entry_files, entry_folder
 from floecat.entries.open_entries import EntryParts
 from floecat.errors import FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -27,6 +27,8 @@ class CapturedTable(NamedTuple):
     metadata: TableMetadata
     storage: CatalogStorage
     catalog_properties: Mapping[str, str]
+    warehouse: str
+    """Storage location of its catalog."""
 
     def schema_of(self, snapshot_id: int) -> Schema:
         """The schema of a snapshot; the current one if the snapshot names none."""
@@ -38,7 +40,7 @@ class CapturedTable(NamedTuple):
     @property
     def folder(self) -> str:
         """Where its sidecars are written."""
-        return statistics_folder(self.row.metadata_location, self.row.id)
+        return entry_folder(self.warehouse, self.row.id)
 
 
 def find_table(parts: EntryParts, entry_id: UUID) -> CapturedTable | None:
@@ -61,11 +63,10 @@ def find_table(parts: EntryParts, entry_id: UUID) -> CapturedTable | None:
     if row.format != "iceberg":
         storage = storage.with_artifacts
     metadata = held.parsed() if held is not None else TableMetadata.parse(decompress(document or b""))
-    return CapturedTable(row, metadata, storage, catalog.properties)
+    return CapturedTable(row, metadata, storage, catalog.properties, catalog.storage_location)
 
 
 def discard_files(table: CapturedTable) -> None:
-    """Deletes what captures wrote of a table that was dropped meanwhile: its purge may have been before."""
+    """Deletes what captures wrote of a table that was removed meanwhile: its job may have been before."""
     with suppress(FloecatError):
-        found = table.storage.files(table.folder).list(table.folder)
-        table.storage.delete_many([entry.location for entry in found])
+        delete_entry_files(table.storage, table.warehouse, table.row.id)

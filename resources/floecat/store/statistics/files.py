@@ -11,7 +11,9 @@ import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import LIMIT, insert_if_absent, upsert
+from floecat.store.statistics.schema import artifact_owners as _owners
 from floecat.store.statistics.schema import file_statistics as _files
+from floecat.store.statistics.schema import snapshot_captures as _captures
 from floecat.store.statistics.schema import statistics_sidecars as _sidecars
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "forget",
     "is_needed",
     "mark",
+    "may_have_any",
     "needed",
     "put",
     "put_unused",
@@ -90,6 +93,11 @@ def is_needed(conn: Connection, entry_id: UUID, path: str) -> bool:
     return conn.first(_IS_NEEDED, {"of_entry": entry_id, "path": path}) is not None
 
 
+def may_have_any(conn: Connection, entry_id: UUID) -> bool:
+    """Whether the catalog may have written files about a table: one without captures has none."""
+    return conn.first(_MAY_HAVE_ANY, {"of_entry": entry_id}) is not None
+
+
 def mark(conn: Connection, entry_id: UUID, paths: Sequence[str], unused_since_ms: int | None) -> None:
     """Notes that sidecars are not needed since a time, or are needed."""
     for some in _parts(paths):
@@ -139,6 +147,14 @@ _NEEDED: Final = (
 _IS_NEEDED: Final = sa.select(_sidecars.c.path).where(
     _OF_ENTRY, _sidecars.c.path == sa.bindparam("path"), _sidecars.c.unused_since_ms.is_(None)
 )
+_MAY_HAVE_ANY: Final[sa.CompoundSelect[str]] = sa.union_all(
+    *(
+        sa.select(sa.literal_column("1", sa.Text())).where(
+            rows.c.entry_id == sa.bindparam("of_entry", type_=sa.Uuid())
+        )
+        for rows in (_captures, _sidecars, _owners)
+    )
+).limit(1)
 _PATHS: Final[sa.BindParameter[str]] = sa.bindparam("paths", expanding=True)
 _MARK: Final = (
     sa.update(_sidecars)

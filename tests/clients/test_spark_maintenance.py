@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from floecat.runtime import kernel
+from floecat.settings import load_settings
 from tests.clients.connections import Connections
 from tests.clients.spark_lake import Lake, new_lake
 from tests.clients.warehouses import Warehouse, unique
@@ -71,6 +73,44 @@ def test_orphans_on_disk(connections: Connections, disk_warehouse: Warehouse) ->
     assert lake.rows_of("remove_orphan_files", arguments) == found
     assert disk_warehouse.files_below(location) == live | young
     assert lake.ids("{ns}.t") == [1, 2]
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE {ns}.t PURGE", "DROP TABLE {ns}.t"])
+def test_files_of_captures_are_no_orphans_and_go_with_the_table(
+    connections: Connections, disk_warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """Spark deletes what is reachable itself, and then drops without purge."""
+    lake = new_lake(connections, disk_warehouse)
+    lake.sql("CREATE TABLE {ns}.t USING iceberg AS SELECT 1 AS id")
+    location = lake.location("t")
+    monkeypatch.setenv("FLOECAT_DATA_DIR", str(disk_warehouse.server.data_dir))
+    with kernel(load_settings()) as here:
+        (entry_id,) = (each.entry_id for each in here.live_entries if lake.ns in each.identifier.namespace)
+        here.statistics_pipeline.search_commits()
+        here.statistics_pipeline.drain(entry_id)
+        here.statistics_pipeline.build_page_indexes(entry_id)
+        warehouse = here.settings.warehouse_location
+    own = f"{warehouse}/_floecat/{entry_id}"
+    written = disk_warehouse.files_below(own)
+    assert {name.partition(".")[2] for name in written} == {"stats", "page-index.parquet"}
+    for place in (location, own):
+        _make_older(place, days=3)
+    older_than = datetime.now(UTC) - timedelta(days=2)
+    for place in (location, warehouse):
+        found = lake.rows_of(
+            "remove_orphan_files",
+            f"table => '{lake.ns}.t', location => '{place}', dry_run => true,"
+            f" older_than => TIMESTAMP '{older_than:%Y-%m-%d %H:%M:%S}'",
+        )
+        assert not [row for row in found if "_floecat" in row[0] or place == location]
+    assert lake.remove_orphans("t", location) == []
+    assert disk_warehouse.files_below(own) == written
+    lake.sql(statement)
+    assert not disk_warehouse.wait_until_empty(own)
+    if "PURGE" in statement:
+        assert not disk_warehouse.wait_until_empty(location)
+    else:
+        assert disk_warehouse.files_below(location)
 
 
 def _make_older(location: str, *, days: int) -> None:

@@ -89,8 +89,8 @@ def store_url(upgraded_store: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def lake(kernel: Kernel, call: Call) -> Lake:
-    """Tables `t`, `u` and the Delta table `d`, the view `v`, the connector `c`, and a job."""
-    for name in ("t", "u", "lost", "purged"):
+    """Tables `t`, `u`, `gone` and the Delta table `d`, the view `v`, the connector `c`, and a job."""
+    for name in ("t", "u", "lost", "purged", "gone"):
         create(kernel, call, name)
     kernel.view_commits.create(call, ("ns",), CreateView("v", SCHEMA, _view_version()))
     folder = kernel.settings.data_path / "warehouse" / "delta"
@@ -146,7 +146,7 @@ def _operations() -> list[Operation]:
     transaction = [set_property("t", "x", "2"), set_property("u", "x", "2"), _creating("both")]
     new_view = CreateView("w", SCHEMA, _view_version())
     view_update = decode_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]')
-    lists = tuple((P.LIST_TABLE, on(name)) for name in ("d", "t", "u"))
+    lists = tuple((P.LIST_TABLE, on(name)) for name in ("d", "gone", "t", "u"))
     return [
         op("namespaces.list", (None, PAGE), (), ((P.LIST_SCHEMA, ns("ns")),)),
         op(
@@ -205,6 +205,7 @@ def _operations() -> list[Operation]:
         ),
         op("tables.unregister", (table("s"),), ((P.DROP_TABLE, on("s")), (P.READ_TABLE, on("s")))),
         op("tables.drop", (table("both"),), ((P.DROP_TABLE, on("both")),)),
+        op("drops.unregister", (table("gone"),), ((P.DROP_TABLE, on("gone")), (P.READ_TABLE, on("gone")))),
         op("drops.drop", (table("new"),), ((P.DROP_TABLE, on("new")),), keywords={"purge": False}),
         op(
             "drops.drop",

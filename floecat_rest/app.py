@@ -156,7 +156,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         SettingsError: `auth-mode=oidc` has no usable source of keys.
     """
     services = Services(settings, kernel)
-    authenticator = Authenticator(open_authentication(settings, services.memory))
+    authenticator = services.authenticator = Authenticator(open_authentication(settings, services.memory))
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
 from floecat.auth.authentication import Authentication
 from floecat.auth.principals import Principal
+from floecat.errors import SettingsError, UnavailableError
 from floecat.fair_queue import name_account
 from floecat_rest.threads import in_login_thread
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from litestar.types import Scope
 
 __all__ = ["PUBLIC", "Authenticator"]
+
+_log = logging.getLogger(__name__)
 
 PUBLIC = "public"
 """Key in `opt` of routes that need no login."""
@@ -24,6 +28,23 @@ class Authenticator:
 
     def __init__(self, authentication: Authentication) -> None:
         self._authentication = authentication
+
+    @property
+    def token_url(self) -> str | None:
+        """Where clients get their tokens, as far as it is known."""
+        return self._authentication.token_url
+
+    async def check(self) -> None:
+        """Fails while nobody can be verified.
+
+        Raises:
+            UnavailableError: there are no keys, or no thread.
+        """
+        try:
+            await in_login_thread(self._authentication.check)
+        except SettingsError as error:
+            _log.error("%s", error.message)
+            raise UnavailableError("The settings and the token issuer contradict each other") from None
 
     async def authenticate(self, scope: Scope) -> Principal:
         """The principal of a request.

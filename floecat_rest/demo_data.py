@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import RESTError
+from pyiceberg.exceptions import RESTError, UnauthorizedError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
@@ -133,6 +133,10 @@ class _Connection:
             raise UnavailableError(f"PyIceberg lacks a package for this storage: {error}") from error
 
     def _unavailable(self, error: Exception) -> UnavailableError:
+        if isinstance(error, UnauthorizedError) and "token" not in self._properties:
+            return UnavailableError(
+                f"{self._url} requires a login: a bearer token is needed, by --token or FLOECAT_TOKEN"
+            )
         return UnavailableError(f"demo data could not be written through {self._url}: {error}")
 
 

@@ -8,6 +8,7 @@ from one table.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,6 +78,9 @@ _LONGEST_MESSAGE = 1000
 _LONGEST_REASON = 500
 _LONGEST_PATH = 200
 
+_NOT_DESCRIBING = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
+"""What `error_description` may not hold (RFC 6750 section 3)."""
+
 _DOUBLED = "/v1/v1/"
 _FIRST_SEGMENTS = frozenset({"config", "namespaces", "tables", "views", "transactions", "oauth"})
 
@@ -124,7 +128,7 @@ def describe_error(error: Exception, request_id: str) -> tuple[ErrorModel, dict[
         return _internal(request_id), {}
     headers: dict[str, str] = {}
     if isinstance(error, errors.NotAuthorizedError):
-        headers["WWW-Authenticate"] = "Bearer"
+        headers["WWW-Authenticate"] = _challenge(error)
     if isinstance(error, errors.UnavailableError):
         headers["Retry-After"] = str(error.retry_after_s)
     return ErrorModel(error.message, kind.type, kind.status), headers
@@ -168,6 +172,14 @@ def answer_error(scope: Scope, error: Exception) -> Answer:
     return Answer(
         described.code, content, [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()]
     )
+
+
+def _challenge(error: errors.NotAuthorizedError) -> str:
+    """What a client is asked for (RFC 6750 section 3), which tells no reason where it sent no token."""
+    if not isinstance(error, errors.InvalidTokenError):
+        return "Bearer"
+    described = _NOT_DESCRIBING.sub("?", error.message.replace('"', "'")[:_LONGEST_REASON])
+    return f'Bearer error="invalid_token", error_description="{described}"'
 
 
 def _release(error: BaseException | None) -> None:

@@ -25,6 +25,7 @@ from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
 from floecat.settings import Settings
 from floecat.working_memory import WorkingMemory
+from floecat_rest.authentication import Authenticator
 from floecat_rest.documents import DocumentResponse, Documents
 from floecat_rest.errors import UnsupportedMediaTypeError
 from floecat_rest.process_metrics import ProcessMetrics
@@ -87,6 +88,9 @@ class Services:
 
     threads: RequestThreads | None = None
     """Likewise."""
+
+    authenticator: Authenticator | None = None
+    """Set by the application."""
 
     endpoints: list[str] = field(default_factory=list)
     """What is served, as `/v1/config` lists it."""

@@ -20,6 +20,9 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from floecat.allocator import limit_heaps
+from floecat.auth.authentication import open_authentication
+from floecat.errors import UnavailableError
+from floecat.memory_budget import MemoryBudget
 from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.loading import check_rules
@@ -53,7 +56,7 @@ def run(settings: Settings) -> None:
 
     Raises:
         SettingsError: the settings are unsafe together, as `auth-mode=dev` on an address that others
-            reach, or the schema of the store is an old one.
+            reach, or the issuer of tokens has another name, or the schema of the store is an old one.
         StoreUnavailableError: the store does not answer.
     """
     check_rules(settings)
@@ -77,10 +80,23 @@ def run(settings: Settings) -> None:
     # Opened here too, because a worker that cannot start reports it in the log only.
     with kernel(settings):
         pass
+    _check_issuer(settings)
     if settings.gateway.workers == 1:
         uvicorn.Server(config).run(sockets=bind_sockets(config))
     else:
         _run_workers(config)
+
+
+def _check_issuer(settings: Settings) -> None:
+    """Compares the settings with the issuer, where it can be reached.
+
+    Raises:
+        SettingsError: they contradict each other.
+    """
+    try:
+        open_authentication(settings, MemoryBudget()).check()
+    except UnavailableError as error:
+        _log.warning("%s", error.message)  # workers ask again
 
 
 def _run_workers(config: uvicorn.Config) -> None:

@@ -126,7 +126,7 @@ def _start_rest(processes: Processes, settings: Settings, url: str, tell: Callab
         "REST service",
         [sys.executable, "-m", "floecat_rest", "serve"],
         _log(settings, "rest"),
-        f"{url}/health/ready",
+        f"{url}/health/live",  # it is ready once the issuer of tokens answers, which may be later
         stop_s=math.ceil(settings.limits.shutdown_grace.seconds) + _AFTER_GRACE_S,
     )
     processes.start(rest)

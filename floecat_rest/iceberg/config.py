@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
 
 from litestar import Controller, get
 from litestar.routes import BaseRoute
@@ -14,7 +15,13 @@ from floecat_rest.openapi.operations import served_operations
 from floecat_rest.requests import CatalogRequest, Warehouse
 from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE
 
-__all__ = ["UNLISTED", "ConfigController", "served_endpoints"]
+if TYPE_CHECKING:
+    from floecat_rest.authentication import Authenticator
+
+__all__ = ["OAUTH2_SERVER", "UNLISTED", "ConfigController", "served_endpoints"]
+
+OAUTH2_SERVER = "oauth2-server-uri"
+"""Where clients renew their tokens, in Iceberg's name."""
 
 UNLISTED = "unlisted"
 """Key in `opt` of operations that answer, and that clients should not count on."""
@@ -43,8 +50,12 @@ class ConfigController(Controller):
             overrides[SCAN_PLANNING_MODE] = planning_mode
         if warehouse == catalog.name:
             overrides["prefix"] = prefix
+        defaults = {"prefix": prefix}
+        token_url = cast("Authenticator", request.services.authenticator).token_url
+        if token_url is not None:
+            defaults[OAUTH2_SERVER] = token_url
         return CatalogConfig(
-            defaults={"prefix": prefix},
+            defaults=defaults,
             overrides=overrides,
             endpoints=request.services.endpoints,
             idempotency_key_lifetime=str(gateway.idempotency_key_lifetime),

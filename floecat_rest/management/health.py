@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 
 from floecat.errors import UnavailableError
 from floecat.runtime import Kernel
-from floecat_rest.authentication import PUBLIC
+from floecat_rest.authentication import PUBLIC, Authenticator
 from floecat_rest.management.purge_metrics import StoreGauges
 from floecat_rest.process_metrics import ProcessMetrics
 from floecat_rest.readiness import Readiness
@@ -42,8 +42,13 @@ class HealthController(Controller):
 
     @get("/ready", operation_id="ready")
     async def ready(self, request: CatalogRequest) -> Health:
-        """The store answers too; 503 if it does not within `floecat.store.timeout-ms`."""
-        await cast("Readiness", request.services.readiness).check(request.kernel.store)
+        """The store answers too; 503 if it does not within `floecat.store.timeout-ms`.
+
+        With logins, 503 as well until the keys of the issuer were fetched once.
+        """
+        services = request.services
+        await cast("Readiness", services.readiness).check(request.kernel.store)
+        await cast("Authenticator", services.authenticator).check()
         return Health("ready")
 
 

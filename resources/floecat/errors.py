@@ -9,6 +9,7 @@
     │   └── InvalidDeltaTableError      a Delta table that breaks its protocol, or misses files
     ├── UnprocessableError              understood, and contradicts itself
     ├── NotAuthorizedError              no valid identity
+    │   └── InvalidTokenError           a token that is refused
     ├── ForbiddenError                  a valid identity without the right
     │   ├── LocationNotAllowedError     a location outside the allowed ones
     │   └── StorageRefusedError         the service itself lacks a right in storage
@@ -59,6 +60,7 @@ __all__ = [
     "IllegalArgumentError",
     "InvalidDeltaTableError",
     "InvalidMetadataError",
+    "InvalidTokenError",
     "LeftToPipelineError",
     "LocationNotAllowedError",
     "NamespaceNotEmptyError",
@@ -135,6 +137,10 @@ class UnprocessableError(FloecatError):
 
 class NotAuthorizedError(FloecatError):
     """The request carries no valid identity."""
+
+
+class InvalidTokenError(NotAuthorizedError):
+    """The bearer token is malformed, forged, expired, or not for this service."""
 
 
 class ForbiddenError(FloecatError):

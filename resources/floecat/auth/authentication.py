@@ -13,6 +13,8 @@ from floecat.settings import Settings
 
 __all__ = ["Authentication", "bearer_token", "open_authentication"]
 
+_OF_PYICEBERG_WITHOUT_LOGIN = b"Bearer None"
+
 
 class Authentication(Protocol):
     """Finds out who sends a request.
@@ -22,6 +24,20 @@ class Authentication(Protocol):
     """
 
     header: bytes
+
+    @property
+    def token_url(self) -> str | None:
+        """Where clients get their tokens, as far as it is known."""
+        ...
+
+    def check(self) -> None:
+        """Fails while nobody can be verified. May fetch the keys of an issuer.
+
+        Raises:
+            SettingsError: the issuer calls itself something other than the setting.
+            UnavailableError: there are no keys.
+        """
+        ...
 
     def remembered(self, credentials: Sequence[bytes], /) -> Principal | None:
         """The principal, where that takes no I/O: credentials that were verified a short while ago.
@@ -49,7 +65,11 @@ class DevAuthentication:
 
     def __init__(self, settings: Settings) -> None:
         self.header = _header(settings)
+        self.token_url = None
         self._developer = Principal(DEVELOPER, settings.gateway.default_account_id)
+
+    def check(self) -> None:
+        """Never fails."""
 
     def remembered(self, _credentials: Sequence[bytes], /) -> Principal | None:
         """The developer."""
@@ -67,6 +87,15 @@ class OidcAuthentication:
         self.header = header
         self._verifier = verifier
 
+    @property
+    def token_url(self) -> str | None:
+        """See `Authentication.token_url`."""
+        return self._verifier.keys.token_url
+
+    def check(self) -> None:
+        """See `Authentication.check`."""
+        self._verifier.keys.check()
+
     def remembered(self, credentials: Sequence[bytes], /) -> Principal | None:
         """See `Authentication.remembered`."""
         return self._verifier.remembered(bearer_token(credentials))
@@ -82,12 +111,12 @@ def bearer_token(credentials: Sequence[bytes]) -> str:
     Raises:
         NotAuthorizedError: there are no credentials, several, or some of another form.
     """
-    if not credentials:
+    if not credentials or credentials == [_OF_PYICEBERG_WITHOUT_LOGIN]:
         raise NotAuthorizedError("A bearer token is needed")
     scheme, _, token = credentials[0].partition(b" ")
     token = token.strip()
     if len(credentials) > 1 or scheme.lower() != b"bearer" or not token or not token.isascii():
-        raise NotAuthorizedError("The authorization header is not of the form 'Bearer <token>'")
+        raise NotAuthorizedError("The authorization header is not of the form 'Bearer <token>', once")
     return token.decode("ascii")
 
 
@@ -103,7 +132,7 @@ def open_authentication(settings: Settings, memory: MemoryBudget) -> Authenticat
         settings.oidc,
         memory,
         account_claim=settings.gateway.account_claim,
-        max_nesting=settings.limits.token_nesting,
+        limits=settings.limits,
     )
     return OidcAuthentication(verifier, _header(settings))
 

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol, TypeAlias
-from urllib.parse import urlsplit
 
 import msgspec
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
-from floecat.errors import SettingsError, UnavailableError
+from floecat.errors import SettingsError
+from floecat.iceberg.values.json_checks import is_nested_deeper
 
-__all__ = ["JwksKeys", "KeySource", "PublicKey", "StaticKey"]
+__all__ = ["KeySource", "PublicKey", "StaticKey", "read_key_set"]
 
 PublicKey: TypeAlias = RSAKey | ECKey | OKPKey
 
-_FETCH_TIMEOUT_S = 5.0
-_LARGEST_DOCUMENT_BYTES = 1 << 20
-_FRESH_FOR_S = 3600.0
-_REFETCH_AFTER_S = 30.0
-_RETRY_WITHOUT_KEYS_AFTER_S = 5.0
-
-_log = logging.getLogger(__name__)
+_MOST_NESTING = 16
 
 
 class KeySource(Protocol):
     """Where a verifier gets its keys from."""
 
+    @property
+    def token_url(self) -> str | None:
+        """Where the issuer gives out tokens, as far as it is known."""
+        ...
+
+    def known(self, key_id: str | None) -> Sequence[PublicKey]:
+        """What `find` finds without asking the issuer."""
+        ...
+
     def find(self, key_id: str | None) -> Sequence[PublicKey]:
         """The keys that a token with this `kid` may be signed with; all of them if it has none.
 
         Raises:
-            UnavailableError: the keys cannot be had now.
+            UnavailableError: it cannot be told now.
+        """
+        ...
+
+    def check(self) -> None:
+        """Asks the issuer for keys, if there are none and it was not asked a moment ago.
+
+        Raises:
+            SettingsError: the issuer calls itself something other than the setting.
+            UnavailableError: there are none.
         """
         ...
 
@@ -58,133 +65,51 @@ class StaticKey:
             pem if "-----BEGIN" in pem else f"-----BEGIN PUBLIC KEY-----\n{pem}\n-----END PUBLIC KEY-----"
         )
         self._keys = (_read_pem(armored),)
+        self.token_url = None
 
-    def find(self, key_id: str | None) -> Sequence[PublicKey]:  # noqa: ARG002
+    def known(self, key_id: str | None) -> Sequence[PublicKey]:  # noqa: ARG002
         """The key."""
         return self._keys
 
+    find = known
 
-class JwksKeys:
-    """The key set that an issuer publishes, fetched when needed and kept.
+    def check(self) -> None:
+        """There is one."""
 
-    An unknown `kid` means that the issuer rotated its keys: the set is fetched again, though not more often
-    than every 30 seconds, so that forged tokens cannot make this service flood the issuer. Meanwhile other
-    tokens of unknown keys are answered 503, for the client to try again. A set that is an
-    hour old is fetched again too, so that withdrawn keys stop working; if the issuer is away then, the old
-    set serves on.
+
+def read_key_set(document: bytes, *, most_keys: int) -> list[PublicKey]:
+    """The public keys for signatures in a JSON Web Key Set (RFC 7517 section 5).
+
+    Raises:
+        ValueError: it is none, or holds no such key, or too many; the message says which, and quotes nothing.
     """
-
-    def __init__(
-        self,
-        jwks_url: str | None = None,
-        *,
-        issuer: str | None = None,
-        timeout_s: float = _FETCH_TIMEOUT_S,
-        monotonic_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Name the key set; nothing is fetched yet.
-
-        Args:
-            jwks_url: the address of the set.
-            issuer: whose discovery document names that address, if it is not given.
-            timeout_s: how long the issuer may take.
-            monotonic_s: a clock, for tests.
-
-        Raises:
-            SettingsError: neither is given, or not an http(s) URL.
-        """
-        if not (jwks_url or issuer):
-            raise SettingsError("Validation of tokens needs the URL of a key set, an issuer or a public key")
-        for url in filter(None, (jwks_url, issuer if not jwks_url else None)):
-            if urlsplit(url).scheme not in {"http", "https"}:
-                raise SettingsError(f"Not an http or https URL: {url!r}")
-        self._jwks_url = jwks_url
-        self._issuer = issuer
-        self._timeout_s = timeout_s
-        self._monotonic_s = monotonic_s
-        self._lock = threading.Lock()
-        self._keys: Sequence[PublicKey] = ()
-        self._tried_at_s = float("-inf")
-        self._fetched_at_s = float("-inf")
-
-    def find(self, key_id: str | None) -> Sequence[PublicKey]:
-        """See `KeySource.find`."""
-        found = self._matching(key_id)
-        if found and self._monotonic_s() - self._fetched_at_s < _FRESH_FOR_S:
-            return found
-        # one thread waits for the issuer: others may have tokens of known keys to verify
-        if self._lock.acquire(blocking=not self._keys):
-            try:
-                self._refresh()
-            finally:
-                self._lock.release()
-        elif not found:
-            raise UnavailableError("The keys of the token issuer are being fetched", retry_after_s=1)
-        if not self._keys:
-            raise UnavailableError("The keys of the token issuer are not available", retry_after_s=5)
-        return self._matching(key_id)
-
-    def _matching(self, key_id: str | None) -> Sequence[PublicKey]:
-        if key_id is None:
-            return self._keys
-        return [key for key in self._keys if key.kid == key_id]
-
-    def _refresh(self) -> None:
-        now_s = self._monotonic_s()
-        if now_s - self._tried_at_s < (_REFETCH_AFTER_S if self._keys else _RETRY_WITHOUT_KEYS_AFTER_S):
-            return
-        try:
-            self._keys = _read_key_set(self._fetch(self._find_url()))
-            self._fetched_at_s = now_s
-        except (OSError, ValueError, JoseError, msgspec.MsgspecError) as error:
-            _log.warning("The key set of the token issuer cannot be read: %s", type(error).__name__)
-        finally:
-            # not the time when it was begun: who waited meanwhile would wait for another try
-            self._tried_at_s = self._monotonic_s()
-
-    def _find_url(self) -> str:
-        if self._jwks_url is None:
-            well_known = f"{str(self._issuer).rstrip('/')}/.well-known/openid-configuration"
-            self._jwks_url = msgspec.json.decode(self._fetch(well_known), type=_Discovery).jwks_uri
-        return self._jwks_url
-
-    def _fetch(self, url: str) -> bytes:
-        if urlsplit(url).scheme not in {"http", "https"}:
-            raise ValueError("not an http or https URL")
-        with urllib.request.urlopen(url, timeout=self._timeout_s) as answer:  # noqa: S310
-            document: bytes = answer.read(_LARGEST_DOCUMENT_BYTES + 1)
-        if len(document) > _LARGEST_DOCUMENT_BYTES:
-            raise ValueError("document too large")
-        return document
-
-
-class _Discovery(msgspec.Struct):
-    """The part of an OpenID provider's metadata that is used."""
-
-    jwks_uri: str
+    if is_nested_deeper(document, _MOST_NESTING):
+        raise ValueError(f"it is nested deeper than {_MOST_NESTING} levels")
+    try:
+        entries = msgspec.json.decode(document, type=_KeySet).keys
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise ValueError("it is no JSON Web Key Set") from None
+    if len(entries) > most_keys:
+        raise ValueError(f"it holds {len(entries)} keys, more than floecat.limits.issuer-keys ({most_keys})")
+    keys = [key for entry in entries if (key := _read_entry(entry)) is not None]
+    if not keys:
+        raise ValueError("it holds no public key for signatures")
+    return keys
 
 
 class _KeySet(msgspec.Struct):
-    """A JSON Web Key Set (RFC 7517 section 5)."""
-
     keys: list[dict[str, object]]
 
 
-def _read_key_set(document: bytes) -> list[PublicKey]:
-    keys: list[PublicKey] = []
-    for entry in msgspec.json.decode(document, type=_KeySet).keys:
-        if entry.get("use", "sig") != "sig":
-            continue
-        try:
-            key = JWKRegistry.import_key(entry)  # type: ignore[arg-type]
-        except (JoseError, ValueError):
-            # A set may hold kinds of key that are not known here (RFC 7517 section 5); the others serve.
-            continue
-        if isinstance(key, RSAKey | ECKey | OKPKey):
-            keys.append(key)
-    if not keys:
-        raise ValueError("no usable key")
-    return keys
+def _read_entry(entry: dict[str, object]) -> PublicKey | None:
+    """A key; None for kinds that are not known here, which a set may hold (RFC 7517 section 5)."""
+    if entry.get("use", "sig") != "sig":
+        return None
+    try:
+        key = JWKRegistry.import_key(entry)  # type: ignore[arg-type]
+    except (JoseError, ValueError, TypeError, AttributeError, KeyError):
+        return None
+    return key if isinstance(key, RSAKey | ECKey | OKPKey) else None
 
 
 def _read_pem(pem: str) -> PublicKey:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
@@ -10,17 +12,20 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from joserfc import jwt
-from joserfc.errors import ExpiredTokenError, JoseError, UnsupportedAlgorithmError
+from joserfc.errors import JoseError, UnsupportedAlgorithmError
 from joserfc.jws import JWSRegistry, extract_compact
-from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 
-from floecat.auth.keys import JwksKeys, KeySource, StaticKey
+from floecat.auth.issuer_documents import IssuerDocuments
+from floecat.auth.issuer_keys import IssuerKeys
+from floecat.auth.keys import KeySource, StaticKey
 from floecat.auth.principals import Principal
+from floecat.auth.token_claims import ClaimRules, shown
 from floecat.clock import Clock, SystemClock
-from floecat.errors import IllegalArgumentError, NotAuthorizedError
+from floecat.errors import IllegalArgumentError, InvalidTokenError
 from floecat.iceberg.values.json_checks import check_json, is_nested_deeper
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.settings import OidcSettings
+from floecat.settings.limits import LimitSettings
 
 __all__ = ["ALGORITHMS", "TokenVerifier", "open_verifier"]
 
@@ -30,11 +35,15 @@ ALGORITHMS: Final = (
 )
 """Accepted `alg`: signatures by a private key of the issuer. Never `none`, never a shared secret."""
 
+_FETCH_TIMEOUT_S = 5.0
+_LOG_EVERY_MS = 60_000
 _PRINCIPAL_BYTES = 1024
 _CLAIMS_FACTOR = 3
 _REMEMBERED_FOR_MS = 60_000
 _LONGEST_NAME = 512
 """UTF-8 bytes of the name of a principal, which is part of keys in the store."""
+_log = logging.getLogger(__name__)
+
 _NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -77,7 +86,8 @@ class TokenVerifier:
         self._principal_claim = principal_claim
         self._leeway_s = leeway_s
         self._clock = clock or SystemClock()
-        self._claims = _claims_registry(issuer, audience, leeway_s, self._clock)
+        self._rules = ClaimRules(issuer, audience, leeway_s, self._clock)
+        self._logged_at_ms: dict[str, int] = {}
         self._remembered: LruCache[_Verified] = memory.cache("tokens")
 
     def remembered(self, token: str) -> Principal | None:
@@ -91,65 +101,109 @@ class TokenVerifier:
             return None
         return verified.principal
 
+    @property
+    def keys(self) -> KeySource:
+        """The keys of the issuer."""
+        return self._keys
+
     def verify(self, token: str) -> Principal:
         """Check signature, issuer, audience and times of a token. May fetch the keys of the issuer.
 
+        What the claims alone rule out is refused before keys are fetched for it, and is told what the
+        settings say only if the issuer did sign it.
+
         Raises:
-            NotAuthorizedError: the token is malformed, forged, expired, or issued for another audience.
+            InvalidTokenError: the token is malformed, forged, expired, or issued for another audience.
             UnavailableError: the keys of the issuer cannot be had now.
         """
-        claims = self._decode(token)
-        try:
-            self._claims.validate(claims)
-        except ExpiredTokenError:
-            raise NotAuthorizedError("The bearer token has expired") from None
-        except JoseError as error:
-            raise NotAuthorizedError(f"The bearer token is not valid here ({error.error})") from None
+        header, claims = self._parse(token)
+        key_id = header.get("kid")
+        key_id = key_id if isinstance(key_id, str) else None
+        refusal = self._rules.refusal(header, claims)
+        if refusal is not None and not self._keys.known(key_id):
+            self._log_refusal(refusal.kind, refusal.message)
+            raise InvalidTokenError(refusal.for_anyone)
+        self._check_signature(token, key_id)
+        if refusal is not None:
+            raise self._refused(refusal.kind, refusal.message)
         principal = self._principal(claims)
         self._remember(token, principal, claims["exp"])
         return principal
 
-    def _decode(self, token: str) -> dict[str, object]:
+    def _parse(self, token: str) -> tuple[dict[str, object], dict[str, object]]:
+        """Header and claims, neither of them verified."""
         try:
-            if any(is_nested_deeper(part, self._max_nesting) for part in _json_parts(token)):
-                raise NotAuthorizedError(
+            parts = list(_json_parts(token))
+            if any(is_nested_deeper(part, self._max_nesting) for part in parts):
+                raise self._refused(
+                    "nesting",
                     f"The bearer token is nested deeper than {self._max_nesting} levels"
-                    " (floecat.limits.token-nesting)"
+                    " (floecat.limits.token-nesting)",
                 )
-            header = extract_compact(token.encode("ascii"), registry=_REGISTRY).headers()
+            signed = extract_compact(token.encode("ascii"), registry=_REGISTRY)
+            header = signed.headers()
             _REGISTRY.get_alg(str(header.get("alg")))
+            claims = json.loads(signed.payload or b"", parse_constant=_refuse_constant)
+            if not isinstance(claims, dict):
+                raise TypeError("no object")
+            for part in parts:
+                check_json(part)  # names twice: RFC 7515 section 4, RFC 7519 section 4
         except UnsupportedAlgorithmError:
-            raise NotAuthorizedError(
-                "The bearer token is signed by an algorithm that is not accepted"
+            raise self._refused(
+                "alg", "The bearer token is signed by an algorithm that is not accepted"
             ) from None
-        except (JoseError, ValueError, TypeError):
-            raise NotAuthorizedError("The bearer token is malformed") from None
-        key_id = header.get("kid")
-        for key in self._keys.find(key_id if isinstance(key_id, str) else None):
+        except IllegalArgumentError as error:
+            raise self._refused("json", f"The bearer token is malformed: {error.message}") from None
+        except (JoseError, ValueError, TypeError, RecursionError):
+            raise self._refused("malformed", "The bearer token is malformed") from None
+        return header, claims
+
+    def _check_signature(self, token: str, key_id: str | None) -> None:
+        keys = self._keys.find(key_id)
+        for key in keys:
             try:
-                claims = jwt.decode(token, key, registry=_REGISTRY).claims
+                jwt.decode(token, key, registry=_REGISTRY)
             except (JoseError, ValueError, TypeError):
                 # Without a `kid` any key of the issuer may be the right one, of whatever kind.
                 continue
-            _check_keys(token)
-            return claims
-        raise NotAuthorizedError("The bearer token is not signed by a key of the issuer")
+            return
+        if keys:
+            raise self._refused("signature", "The bearer token is not signed by a key of the issuer")
+        raise self._refused("kid", f"The issuer has no key {shown(key_id)}, which the bearer token names")
+
+    def _refused(self, kind: str, message: str) -> InvalidTokenError:
+        self._log_refusal(kind, message)
+        return InvalidTokenError(message)
+
+    def _log_refusal(self, kind: str, message: str) -> None:
+        """Tells operators once a minute of each kind; anybody can send as many tokens as he likes."""
+        now_ms = self._clock.now_ms()
+        if now_ms - self._logged_at_ms.get(kind, -_LOG_EVERY_MS) >= _LOG_EVERY_MS:
+            self._logged_at_ms[kind] = now_ms
+            _log.warning("A request was refused: %s", message)
 
     def _principal(self, claims: dict[str, object]) -> Principal:
         name, account = claims.get(self._principal_claim), claims.get(self._account_claim)
         if not isinstance(name, str) or not name:
-            raise NotAuthorizedError(f"The bearer token lacks the claim {self._principal_claim!r}")
+            raise self._refused("principal", f"The bearer token lacks the claim {self._principal_claim!r}")
         if _NO_NAME.search(name) or len(name.encode()) > _LONGEST_NAME:
-            raise NotAuthorizedError(
-                f"The claim {self._principal_claim!r} of the bearer token is too long or no plain text"
+            raise self._refused(
+                "principal",
+                f"The claim {self._principal_claim!r} of the bearer token is too long or no plain text",
+            )
+        if account is None:
+            raise self._refused(
+                "account", f"The bearer token lacks the claim {self._account_claim!r}, the UUID of an account"
             )
         try:
             account_id = UUID(account) if isinstance(account, str) else None
         except ValueError:
             account_id = None
         if account_id is None:
-            raise NotAuthorizedError(
-                f"The claim {self._account_claim!r} of the bearer token is not the UUID of an account"
+            raise self._refused(
+                "account",
+                f"The claim {self._account_claim!r} of the bearer token is not the UUID of an account:"
+                f" it is {shown(account)}",
             )
         return Principal(name, account_id, claims, _roles(claims.get("roles")))
 
@@ -168,7 +222,7 @@ def open_verifier(
     memory: MemoryBudget,
     *,
     account_claim: str,
-    max_nesting: int = 64,
+    limits: LimitSettings | None = None,
     clock: Clock | None = None,
 ) -> TokenVerifier:
     """The verifier that the settings describe.
@@ -176,21 +230,31 @@ def open_verifier(
     Raises:
         SettingsError: no usable source of keys is set.
     """
-    keys: KeySource = (
-        StaticKey(settings.public_key)
-        if settings.public_key
-        else JwksKeys(settings.jwks_url, issuer=settings.issuer)
-    )
     return TokenVerifier(
-        keys,
+        _open_keys(settings, limits or LimitSettings()),
         memory,
         issuer=settings.issuer,
         audience=settings.audience,
         account_claim=account_claim,
         principal_claim=settings.principal_claim,
         leeway_s=settings.leeway_s,
-        max_nesting=max_nesting,
+        max_nesting=(limits or LimitSettings()).token_nesting,
         clock=clock,
+    )
+
+
+def _open_keys(settings: OidcSettings, limits: LimitSettings) -> KeySource:
+    if settings.public_key:
+        return StaticKey(settings.public_key)
+    documents = IssuerDocuments(
+        timeout_s=_FETCH_TIMEOUT_S, most_bytes=limits.issuer_document_bytes, ca_file=settings.ca_file
+    )
+    return IssuerKeys(
+        documents,
+        jwks_url=settings.jwks_url,
+        issuer=settings.issuer,
+        refresh_s=settings.keys_refresh_s,
+        most_keys=limits.issuer_keys,
     )
 
 
@@ -217,30 +281,14 @@ class _Registry(JWSRegistry):
 _REGISTRY: Final = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
 
 
-def _claims_registry(
-    issuer: str | None, audience: str | None, leeway_s: int, clock: Clock
-) -> JWTClaimsRegistry:
-    wanted: dict[str, ClaimsOption] = {"exp": {"essential": True}}
-    if issuer:
-        wanted["iss"] = {"essential": True, "value": issuer}
-    if audience:
-        wanted["aud"] = {"essential": True, "value": audience}
-    return JWTClaimsRegistry(now=lambda: clock.now_ms() // 1000, leeway=leeway_s, **wanted)
-
-
 def _json_parts(token: str) -> Iterator[bytes]:
     """Header and payload; what is not base64 is left for the library to refuse."""
     for part in token.split(".")[:2]:
         yield urlsafe_b64decode(part.encode("ascii") + b"=" * (-len(part) % 4))
 
 
-def _check_keys(token: str) -> None:
-    """Refuses a token that has a name twice (RFC 7515 section 4, RFC 7519 section 4)."""
-    try:
-        for part in _json_parts(token):
-            check_json(part)
-    except IllegalArgumentError as error:
-        raise NotAuthorizedError(f"The bearer token is malformed: {error.message}") from None
+def _refuse_constant(_name: str) -> object:
+    raise ValueError("JSON has no such numbers")
 
 
 def _digest(token: str) -> bytes:

@@ -52,6 +52,14 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
     """Most levels of arrays and objects in a bearer token. More are answered 401."""
 
+    issuer_document_bytes: Annotated[int, size()] = _MIB
+    """Largest key set or discovery document of a token issuer. A larger one is not read, and the keys that
+    are known stay."""
+
+    issuer_keys: Annotated[int, integer(minimum=1)] = 100
+    """Most keys in the key set of a token issuer; each of them is tried for a token that names none. A larger
+    set is not taken, and the keys that are known stay."""
+
     delta_log_bytes: Annotated[int, size()] = 16 * _GIB
     """Most bytes that the log files and deletion vectors of a version of a Delta table may decode to. Larger
     tables are refused."""

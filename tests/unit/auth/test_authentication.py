@@ -16,6 +16,7 @@ from floecat.settings import GatewaySettings, OidcSettings, Settings
         [b""],
         [b"Bearer"],
         [b"Bearer "],
+        [b"Bearer None"],
         [b"Basic abc"],
         ["Bearer ä".encode()],
         [b"Bearer a", b"Bearer b"],

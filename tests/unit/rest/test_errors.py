@@ -96,6 +96,10 @@ def test_an_unexpected_error_names_the_request_and_not_its_cause():
 
 def test_headers_that_tell_clients_what_to_do():
     assert describe_error(errors.NotAuthorizedError("x"), "")[1] == {"WWW-Authenticate": "Bearer"}
+    refused = errors.InvalidTokenError('said "é\\" twice')
+    assert describe_error(refused, "")[1] == {
+        "WWW-Authenticate": 'Bearer error="invalid_token", error_description="said \'??\' twice"'
+    }
     assert describe_error(errors.StoreUnavailableError("x", retry_after_s=7), "")[1] == {"Retry-After": "7"}
     assert describe_error(MethodNotAllowedException(headers={"allow": "GET"}), "")[1] == {"allow": "GET"}
 

@@ -48,6 +48,14 @@ class OidcSettings(Group, frozen=True, kw_only=True):
     audience: Annotated[str | None, text()] = None
     """Accepted audience (`aud`). Default: any."""
 
+    keys_refresh_s: Annotated[int, integer(minimum=1, maximum=86_400)] = 300
+    """How long the keys of the issuer are kept, in seconds. So long a withdrawn key is accepted, and longer
+    only while the issuer does not answer. New keys are fetched when a token names them."""
+
+    ca_file: Annotated[str | None, text()] = None
+    """File in PEM with certificates of authorities that the issuer's certificate may be of, beside those of
+    the system (which `SSL_CERT_FILE` replaces)."""
+
     principal_claim: Annotated[str, text()] = "sub"
     """Claim that names the principal."""
 

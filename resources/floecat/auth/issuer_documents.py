@@ -1,0 +1,224 @@
+"""Documents of a token issuer, fetched within bounds of size, time and redirects."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
+
+from floecat.errors import SettingsError
+
+__all__ = ["DocumentError", "IssuerDocuments", "check_address"]
+
+_MOST_REDIRECTS: Final = 3
+_STEP_BYTES: Final = 64 << 10
+
+
+class DocumentError(Exception):
+    """A document cannot be had; the message says why, for an operator."""
+
+
+class IssuerDocuments:
+    """Reads documents by HTTP. Proxies are those of the environment."""
+
+    def __init__(self, *, timeout_s: float, most_bytes: int, ca_file: str | None = None) -> None:
+        """Sets the bounds.
+
+        Args:
+            timeout_s: how long a document may take, redirects and all.
+            most_bytes: of a document.
+            ca_file: certificates in PEM of authorities that are trusted beside those of the system.
+
+        Raises:
+            SettingsError: the file holds no certificates.
+        """
+        self._timeout_s = timeout_s
+        self._most_bytes = most_bytes
+        self._trusted = ssl.create_default_context()
+        if ca_file:
+            try:
+                self._trusted.load_verify_locations(ca_file)
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or "it holds no certificate in PEM"
+                raise SettingsError(f"floecat.oidc.ca-file: {ca_file} cannot be read: {why}") from None
+
+    def read(self, url: str) -> bytes:
+        """The document at an address.
+
+        Raises:
+            DocumentError: there is none, or it exceeds a bound.
+        """
+        check_address(url)
+        with _Deadline(self._timeout_s) as deadline:
+            handlers = (_Http(deadline), _Https(deadline, self._trusted), _Redirects())
+            try:
+                with urllib.request.build_opener(*handlers).open(url, timeout=self._timeout_s) as answer:
+                    document = b"".join(self._parts(answer))
+            except DocumentError:
+                raise
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                late = deadline.is_over or isinstance(_cause(error), TimeoutError)
+                raise DocumentError(self._too_late() if late else _reason(error)) from None
+            if deadline.is_over:  # what had come by then looks like the whole of it
+                raise DocumentError(self._too_late())
+            return document
+
+    def _parts(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+        size_bytes = 0
+        while part := answer.read1(_STEP_BYTES):
+            size_bytes += len(part)
+            if size_bytes > self._most_bytes:
+                raise DocumentError(
+                    f"it is larger than {self._most_bytes} bytes (floecat.limits.issuer-document-bytes)"
+                )
+            yield part
+        if answer.length:
+            raise DocumentError("it breaks off")
+
+    def _too_late(self) -> str:
+        return f"it did not come within {self._timeout_s:g} s"
+
+
+def check_address(url: str, *, of: str = "") -> None:
+    """Refuses addresses that keys must not come from.
+
+    Args:
+        url: the address.
+        of: the address of the document or server that names it. Where that came by TLS, so must this.
+
+    Raises:
+        DocumentError: it is no http or https URL, or TLS would end here.
+    """
+    try:
+        parts = urlsplit(url)
+        is_web = parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        is_web = False
+    if not is_web:
+        raise DocumentError(f"{_shown(url)} is no http or https URL")
+    if parts.scheme == "http" and of.startswith("https:"):
+        raise DocumentError(f"{_shown(of)} names {_shown(url)}, which has no TLS")
+
+
+class _Deadline:
+    """Ends connections when the time is over: the library's timeout is that of each call of the system."""
+
+    def __init__(self, within_s: float) -> None:
+        self._timer = threading.Timer(within_s, self._end)
+        self._timer.daemon = True
+        self._sockets: list[socket.socket] = []
+        self.is_over = False
+
+    def __enter__(self) -> _Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        for each in self._sockets:
+            each.close()
+
+    def watch(self, connected: socket.socket) -> None:
+        """Has a connection end in time, whatever layer reads from it."""
+        self._sockets.append(connected.dup())
+        if self.is_over:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        for each in self._sockets:
+            with suppress(OSError):  # it is closed by the other side
+                each.shutdown(socket.SHUT_RDWR)
+
+
+class _Watched(http.client.HTTPConnection):
+    deadline: _Deadline
+
+    def connect(self) -> None:
+        super().connect()
+        self.deadline.watch(self.sock)
+
+
+class _WatchedTls(http.client.HTTPSConnection, _Watched):
+    """In this order, so that what is watched is the connection before the handshake."""
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        def connection(host: str, **options: Any) -> http.client.HTTPConnection:
+            made = _Watched(host, **options)
+            made.deadline = self._deadline
+            return made
+
+        return self.do_open(connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, deadline: _Deadline, trusted: ssl.SSLContext) -> None:
+        super().__init__()
+        self._deadline = deadline
+        self._trusted = trusted
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        def connection(host: str, **options: Any) -> http.client.HTTPConnection:
+            made = _WatchedTls(host, context=self._trusted, **options)
+            made.deadline = self._deadline
+            return made
+
+        return self.do_open(connection, req)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    max_redirections = _MOST_REDIRECTS
+    max_repeats = 1
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        check_address(newurl, of=req.full_url)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _cause(error: BaseException) -> object:
+    return error.reason if isinstance(error, urllib.error.URLError) else error
+
+
+def _reason(error: Exception) -> str:
+    cause = _cause(error)
+    if isinstance(error, urllib.error.HTTPError):
+        if 300 <= error.code < 400:
+            return f"it is redirected more than {_MOST_REDIRECTS} times, or not to an http or https URL"
+        return f"the answer has the status {error.code}"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message} (see floecat.oidc.ca-file)"
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS fails: {cause.reason or 'the connection ended'}"
+    if isinstance(cause, socket.gaierror):
+        return "its host is not found"
+    if isinstance(cause, ConnectionRefusedError):
+        return "the connection is refused"
+    if isinstance(cause, OSError):
+        return cause.strerror or "the connection ended"
+    return "the answer is not HTTP, or breaks off"
+
+
+def _shown(url: str) -> str:
+    return repr(url[:200])

@@ -1,0 +1,115 @@
+"""What the claims of a bearer token must say, and what a token is told that says something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from joserfc.errors import ExpiredTokenError, InvalidClaimError, JoseError, MissingClaimError
+from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
+
+from floecat.clock import Clock
+
+__all__ = ["ClaimRules", "Refusal", "shown"]
+
+_LONGEST_SHOWN: Final = 200
+_OTHER_KINDS: Final = frozenset({"id", "refresh", "offline", "logout"})
+"""Values of the claims `typ` (Keycloak) and `token_use` (Cognito) of tokens that are no access tokens."""
+_OF_ID_TOKENS: Final = ("nonce", "at_hash", "c_hash")
+"""Claims of OpenID Connect Core 1.0, sections 2 and 3.3.2.11."""
+
+
+class Refusal(NamedTuple):
+    """Why a token is refused."""
+
+    kind: str
+    """One of a few words."""
+
+    message: str
+    """For who holds a token of the issuer, and for the log."""
+
+    for_anyone: str
+    """The same without what the settings say."""
+
+
+class ClaimRules:
+    """Judges the claims of tokens, whose signature another one checks."""
+
+    def __init__(self, issuer: str | None, audience: str | None, leeway_s: int, clock: Clock) -> None:
+        """Sets what is accepted; None accepts any."""
+        self._clock = clock
+        self._expected = {"iss": (issuer, "floecat.oidc.issuer"), "aud": (audience, "floecat.oidc.audience")}
+        wanted: dict[str, ClaimsOption] = {"exp": {"essential": True}}
+        for claim, (value, _) in self._expected.items():
+            if value:
+                wanted[claim] = {"essential": True, "value": value}
+        self._registry = JWTClaimsRegistry(now=lambda: clock.now_ms() // 1000, leeway=leeway_s, **wanted)
+
+    def refusal(self, header: Mapping[str, object], claims: Mapping[str, object]) -> Refusal | None:
+        """Why a token with these claims is refused; None if it is not."""
+        kind = _kind_of(header, claims)
+        if kind is not None:
+            return _told("kind", f"The bearer token is {kind}; an access token is needed")
+        try:
+            self._registry.validate(dict(claims))
+        except MissingClaimError as error:
+            lacks = f"The bearer token lacks the claim '{error.claim}'"
+            return Refusal(error.claim, lacks + self._accepted(error.claim), lacks)
+        except ExpiredTokenError:
+            return _told("exp", f"The bearer token has expired: {self._times('exp', claims)}")
+        except InvalidClaimError as error:
+            return self._invalid(error.claim, claims)
+        except JoseError as error:
+            return _told("claims", f"The bearer token is not valid here ({error.error})")
+        return None
+
+    def _invalid(self, claim: str, claims: Mapping[str, object]) -> Refusal:
+        came = claims.get(claim)
+        if claim in {"nbf", "iat"} and isinstance(came, int | float):
+            return _told(claim, f"The bearer token is not valid yet: {self._times(claim, claims)}")
+        wrong = f"The claim '{claim}' of the bearer token is not accepted: it is {shown(came)}"
+        return Refusal(claim, wrong + self._accepted(claim), wrong)
+
+    def _accepted(self, claim: str) -> str:
+        value, setting = self._expected.get(claim, (None, ""))
+        return f", and {value!r} is accepted ({setting})" if value else ""
+
+    def _times(self, claim: str, claims: Mapping[str, object]) -> str:
+        now = _time(self._clock.now_ms() // 1000)
+        return f"its '{claim}' is {_time(claims.get(claim))}, and it is {now} (floecat.oidc.leeway-s)"
+
+
+def shown(value: object) -> str:
+    """A value of a token, for messages; long ones are cut."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def _told(kind: str, message: str) -> Refusal:
+    return Refusal(kind, message, message)
+
+
+def _kind_of(header: Mapping[str, object], claims: Mapping[str, object]) -> str | None:
+    """What a token is, where it says that it is no access token; one that says nothing is taken for one."""
+    typ = str(header.get("typ", "")).lower().removeprefix("application/")
+    if typ.endswith("+jwt") and typ != "at+jwt":  # RFC 8725 section 3.11, RFC 9068 section 2.1
+        return f"of the type {shown(typ)}"
+    kinds = {str(claims.get(claim)).lower() for claim in ("typ", "token_use")}
+    for kind in kinds & _OTHER_KINDS:
+        return "an ID token" if kind == "id" else f"of the kind {kind!r}"
+    if (
+        typ != "at+jwt"
+        and not kinds & {"bearer", "access"}
+        and any(claim in claims for claim in _OF_ID_TOKENS)
+    ):
+        return "an ID token"
+    return None
+
+
+def _time(value: object) -> str:
+    try:
+        at = datetime.fromtimestamp(float(str(value)), UTC)
+    except (ValueError, OverflowError, OSError):
+        return shown(value)
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"

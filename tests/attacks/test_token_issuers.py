@@ -113,5 +113,5 @@ def test_key_sets_beyond_the_bounds(server: CatalogServer, issuer: Issuer, docum
         time.sleep(REFRESH_S / 2)
         assert ask(server, issuer, number) == "200"
     assert "/keys" in issuer.fetches
-    assert bound in server.log_tail()
+    assert bound in server.log.read_text()
     assert resident_bytes(server.pid) - before_bytes < MOST_MORE_BYTES

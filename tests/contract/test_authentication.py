@@ -184,7 +184,7 @@ def test_without_keys_the_service_is_alive_and_not_ready(issuer: Issuer, tmp_pat
             answer = Secured(server).request(signed(claims(iss=issuer.url)))
             assert_error(answer, 503, "ServiceUnavailableException")
             assert 1 <= int(answer.headers["retry-after"]) <= 5
-            assert f"{issuer.url}/.well-known/openid-configuration of the token" in server.log_tail()
+            assert f"{issuer.url}/.well-known/openid-configuration of the token" in server.log.read_text()
         finally:
             issuer.broken = False
             started.result()

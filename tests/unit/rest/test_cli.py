@@ -34,6 +34,7 @@ from floecat.settings import load_settings
 from floecat_rest.cli import main
 from tests.behaviour.catalog.changes import SCHEMA
 from tests.delta_tables import writable_copy
+from tests.services.http_server import QuietHandler, serving
 
 COMMANDS = (
     "",
@@ -738,6 +739,20 @@ def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
 def test_demo_data_needs_a_service() -> None:
     message = one_error(run_process("demo", "--url", f"http://127.0.0.1:{free_port()}"), 1)
     assert "Connection refused" in message
+
+
+def test_demo_data_needs_a_token_where_a_login_is_required() -> None:
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            refusal = {"message": "no", "type": "NotAuthorizedException", "code": 401}
+            self.send_response(401)
+            self.end_headers()
+            self.wfile.write(msgspec.json.encode({"error": refusal}))
+
+    with serving(Handler) as url:
+        message = one_error(run("demo", "--url", url), 1)
+        assert message == f"{url} requires a login: a bearer token is needed, by --token or FLOECAT_TOKEN"
+        assert "NotAuthorizedException: no" in one_error(run("demo", "--url", url, "--token", "a.b.c"), 1)
 
 
 def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.schemas.transforms import IDENTITY
 from floecat.iceberg.schemas.types import MapType, PrimitiveType, StructType
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.filters.transforms import result_type
@@ -162,18 +161,14 @@ def join_parts(
         expressions: that were counted.
     """
     columns = []
-    for id, sizes in sorted(stored.columns.items()):
+    for id in stored.columns:
         type = schema.find_type(id)
         if not isinstance(type, PrimitiveType):
             continue
-        for empty in TermCounts(id, type, expressions).summaries(sizes):
+        for empty in TermCounts(id, type, expressions).summaries():
             counted = [column for part in parts for column in part.columns if column.term == empty.term]
-            found = merge_columns(counted, result_type(empty.transform, type) or type) if counted else empty
-            if empty.transform == IDENTITY or sizes is None:
-                found = msgspec.structs.replace(
-                    found, size_bytes=empty.size_bytes, stored_count=empty.stored_count
-                )
-            columns.append(found)
+            merged = merge_columns(counted, result_type(empty.transform, type) or type) if counted else empty
+            columns.append(merged)
     return FileSummary(location, sum(part.row_count for part in parts), tuple(columns))
 
 
@@ -259,12 +254,7 @@ class _Part:
             counts.add(_values(rows.column(leaf.place), leaf))
 
     def batch(self) -> pa.RecordBatch:
-        columns = tuple(
-            # sizes of columns come from footers
-            column
-            for _, counts in self._counts
-            for column in counts.summaries((None, 0))
-        )
+        columns = tuple(column for _, counts in self._counts for column in counts.summaries())
         part = msgspec.msgpack.encode(FileSummary(self.location, self._rows, columns))
         return pa.record_batch([pa.array([self.location]), pa.array([part])], ["location", "part"])
 

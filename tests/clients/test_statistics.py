@@ -120,7 +120,7 @@ def test_sketches_are_those_of_compute_table_stats(lake: Lake) -> None:
 
 def test_java_reads_our_statistics_file(lake: Lake, tmp_path: Path) -> None:
     merged = [
-        ColumnSummary(id, 3, 0, 0, None, None, None, 0, _of(values).to_bytes())
+        ColumnSummary(id, 3, 0, 0, None, None, 0, _of(values).to_bytes())
         for id, values in ((1, range(3)), (7, range(100_000)))
     ]
     path = tmp_path / "s.stats"

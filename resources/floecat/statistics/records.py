@@ -283,7 +283,8 @@ class ScalarStatistics(msgspec.Struct, frozen=True, rename="kebab", omit_default
         ndv: distinct values.
         min: no value is below it, in canonical text; NaN is left out.
         max: no value is above it.
-        avg_width_bytes: uncompressed bytes of a value, rounded up; at least 1.
+        avg_width_bytes: mean bytes of a value, neither encoded nor compressed, rounded up; at least 1. Nulls
+            count as values without bytes.
         sketches: others than those of distinct values.
         upstream: where the numbers come from.
         properties: free; `upper-bound` is `true` where deleted rows may be counted.

@@ -411,7 +411,7 @@ class UnwrittenFiles(WrittenAppends):
 def counted(group: FileGroup) -> GroupResult:
     """What reading files would give that are not there."""
     bounds = [end.to_bytes(8, "little") for end in (0, 1)]
-    column = ColumnSummary(1, ROWS_PER_FILE, 0, 0, *bounds, None, 0, None)
+    column = ColumnSummary(1, ROWS_PER_FILE, 0, 0, *bounds, 0, None)
     return GroupResult(
         {live.key: FileSummary(live.file.location, ROWS_PER_FILE, (column,)) for live in group.files}
     )

@@ -14,9 +14,10 @@ from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, read_str
 __all__ = ["ColumnChunk", "RowGroup", "read_row_groups"]
 
 _ROW_GROUPS, _COLUMNS, _ROWS, _METADATA = 4, 1, 3, 3
-_TYPE, _CODEC, _VALUES, _UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 1, 4, 5, 6, 7, 9, 11
+_TYPE, _ENCODINGS, _CODEC, _VALUES, _UNCOMPRESSED, _COMPRESSED = 1, 2, 4, 5, 6, 7
+_DATA_PAGE, _DICTIONARY_PAGE = 9, 11
 _CHUNK: Final[Fields] = dict.fromkeys(
-    (_TYPE, _CODEC, _VALUES, _UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE)
+    (_TYPE, _ENCODINGS, _CODEC, _VALUES, _UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE)
 )
 _FIELDS: Final[Fields] = {_ROW_GROUPS: {_COLUMNS: {_METADATA: _CHUNK}, _ROWS: None}}
 _TYPES: Final = (
@@ -43,6 +44,8 @@ class ColumnChunk(NamedTuple):
     total_compressed_size: int
     data_page_offset: int
     dictionary_page_offset: int | None
+    encodings: frozenset[int] = frozenset()
+    """Of its pages, and of levels."""
 
 
 class RowGroup(NamedTuple):
@@ -87,6 +90,7 @@ def _chunk(found: Mapping[int, Any]) -> ColumnChunk:
         _number(found, _COMPRESSED),
         _number(found, _DATA_PAGE),
         _number(found, _DICTIONARY_PAGE) if _DICTIONARY_PAGE in found else None,
+        frozenset(found.get(_ENCODINGS, ())),
     )
 
 

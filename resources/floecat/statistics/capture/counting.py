@@ -215,7 +215,7 @@ def _together(parts: Sequence[FilesSummary], columns: CountedColumns, schema: Sc
             if is_null_before(schema, term.field_id):
                 id, transform = term
                 nulls = part.row_count
-                held[term] = ColumnSummary(id, nulls, nulls, 0, None, None, None, 0, None, transform)
+                held[term] = ColumnSummary(id, nulls, nulls, 0, None, None, 0, None, transform)
         filled.append(tuple(held.values()))
     return FilesSummary(
         files=sum(part.files for part in parts),
@@ -284,9 +284,7 @@ def scalar_statistics(column: ColumnSummary, schema: Schema, properties: dict[st
     type = _type_of(column.term, schema)
     if type is None:
         raise TypeError(f"column {column.field_id} is nested")
-    width = None
-    if column.size_bytes is not None and column.stored_count:
-        width = max(1, -(-column.size_bytes // column.stored_count))
+    width = max(1, -(-column.size_bytes // column.value_count)) if column.value_count else None
     return ScalarStatistics(
         display_name=schema.names_by_id[column.field_id]
         if column.transform == IDENTITY

@@ -11,7 +11,7 @@ from floecat.iceberg.parquet.column_statistics import successor
 from floecat.iceberg.schemas.single_values import encode
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.statistics.files.hashing import hash_values
-from floecat.statistics.files.leaf_values import has_single_values, one_value
+from floecat.statistics.files.leaf_values import has_single_values, one_value, value_bytes
 from floecat.statistics.files.summaries import ColumnSummary, Term
 from floecat.statistics.files.theta import SketchBuilder
 
@@ -36,13 +36,14 @@ class ColumnCounts:
         self._type = type
         self._has_values = has_single_values(type)
         self._is_float = type.name in ("float", "double")
-        self.value_count = self._null_count = self._nan_count = 0
+        self.value_count = self._null_count = self._nan_count = self._size_bytes = 0
         self._extremes: list[pa.Array] = []
         self._sketch = SketchBuilder()
 
     def add(self, values: pa.Array) -> None:
         """Adds values as `leaf_values` gives them."""
         self.value_count += len(values)
+        self._size_bytes += value_bytes(values, self._type)
         if pa.types.is_dictionary(values.type):
             self._null_count += values.indices.null_count + _null_uses(values)
             values = values.dictionary.take(pc.unique(values.indices))
@@ -51,10 +52,15 @@ class ColumnCounts:
         if not self._has_values:
             return
         values = values.drop_null() if values.null_count else values
-        nans = pc.sum(pc.is_nan(values)).as_py() or 0 if self._is_float else 0
-        self._nan_count += nans
-        if nans < len(values):
-            self._add_extremes(values)
+        numbers = values
+        if self._is_float:
+            is_nan = pc.is_nan(values)
+            if nans := pc.sum(is_nan).as_py() or 0:
+                self._nan_count += nans
+                # Arrow passes over quiet NaNs, and takes a signalling one for a bound
+                numbers = values.filter(pc.invert(is_nan))
+        if len(numbers):
+            self._add_extremes(numbers)
         if self._is_float:
             # Bits are compared: zeros of both signs are two values, as in Java.
             values = values.view(pa.int32() if self._type.name == "float" else pa.int64())
@@ -72,6 +78,7 @@ class ColumnCounts:
             self._null_count += count
         elif count and self._has_values:
             array = one_value(value, self._type)
+            self._size_bytes += count * value_bytes(array, self._type)
             if self._is_float and pc.is_nan(array)[0].as_py():
                 self._nan_count += count
             else:
@@ -91,20 +98,14 @@ class ColumnCounts:
         self._sketch.add(hash_values(values, self._type))
 
     def _add_extremes(self, values: pa.Array) -> None:
-        # NaN is passed over.
         found = pc.min_max(values)
         self._extremes.append(pa.array([found["min"], found["max"]], values.type))
         if len(self._extremes) > _HELD_EXTREMES:
             held, self._extremes = self._extremes, []
             self._add_extremes(pa.concat_arrays(held))
 
-    def summary(self, size_bytes: int | None, stored_count: int) -> ColumnSummary:
-        """What was counted.
-
-        Args:
-            size_bytes: as of `ColumnSummary`.
-            stored_count: as of `ColumnSummary`.
-        """
+    def summary(self) -> ColumnSummary:
+        """What was counted."""
         lower = upper = None
         if self._extremes:
             found = pc.min_max(pa.concat_arrays(self._extremes))
@@ -117,8 +118,7 @@ class ColumnCounts:
             self._nan_count,
             lower,
             upper,
-            size_bytes,
-            stored_count,
+            self._size_bytes,
             self._sketch.build().to_bytes() if self._has_values else None,
             self._term.transform,
         )

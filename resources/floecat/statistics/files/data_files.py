@@ -123,7 +123,7 @@ class FileSummaries:
                 value = self._projection.default(id, file.constants)
                 counts = self._counts(id)
                 counts.add_constant(value, rows * per_row)
-                columns += counts.summaries(None)
+                columns += counts.summaries()
         columns.sort(key=lambda column: column.field_id)
         return FileSummary(file.location, rows, tuple(columns), is_exact)
 
@@ -132,11 +132,11 @@ class FileSummaries:
         source = self._open(file)
         return StoredColumns(
             source.row_count,
-            {
-                id: source.stored(id) if source.has(id) else None
+            tuple(
+                id
                 for id in self._columns
                 if source.has(id) or self._projection.rows_without(source, id) is not None
-            },
+            ),
         )
 
     def page_index(self, file: DataFile) -> PageIndex:
@@ -194,7 +194,7 @@ class FileSummaries:
                     counts[id].add(leaf_values(kept, types[id], source.struct_path(id)))
         if start != source.row_count:
             raise UnreadableFileError(file.location, "its columns have other rows than its footer says")
-        return [summary for id in ids for summary in counts[id].summaries(source.stored(id))]
+        return [summary for id in ids for summary in counts[id].summaries()]
 
     def _counts(self, field_id: int) -> TermCounts:
         return TermCounts(field_id, self._projection.types[field_id], self._expressions)

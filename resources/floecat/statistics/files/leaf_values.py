@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,9 +11,19 @@ import pyarrow.compute as pc
 from floecat.iceberg.manifests.partition_tuples import arrow_type
 from floecat.iceberg.schemas.types import PrimitiveType
 
-__all__ = ["arrow_type_of", "has_single_values", "leaf_values", "one_value"]
+__all__ = ["arrow_type_of", "has_single_values", "leaf_values", "one_value", "value_bytes"]
 
 _WITHOUT_SINGLE_VALUES = frozenset({"unknown", "variant", "geometry", "geography"})
+
+
+_WIDTHS: Final = {
+    "boolean": 1,
+    **dict.fromkeys(("int", "float", "date"), 4),
+    **dict.fromkeys(
+        ("long", "double", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), 8
+    ),
+}
+_DECIMAL_WIDTHS: Final = ((9, 4), (18, 8), (38, 16))
 
 
 def has_single_values(type: PrimitiveType) -> bool:
@@ -55,6 +66,30 @@ def leaf_values(rows: pa.Array, type: PrimitiveType, struct_path: Sequence[int] 
     if wanted not in (pa.string(), pa.binary()):
         return _cast(rows.dictionary_decode(), wanted)
     return pa.DictionaryArray.from_arrays(rows.indices, _cast(rows.dictionary, wanted))
+
+
+def value_bytes(values: pa.Array, type: PrimitiveType) -> int:
+    """Bytes of values, neither encoded nor compressed: of texts and binary the content, of decimals as words.
+
+    Args:
+        values: as `leaf_values` gives them; nulls have no bytes.
+        type: of the values.
+    """
+    width = _width(type)
+    if pa.types.is_dictionary(values.type):
+        lengths = pc.binary_length(values.dictionary).take(values.indices)
+    elif width is None and (pa.types.is_binary(values.type) or pa.types.is_string(values.type)):
+        lengths = pc.binary_length(values)
+    else:
+        return (width or 0) * int(len(values) - values.null_count)
+    return int(pc.sum(lengths).as_py() or 0)
+
+
+def _width(type: PrimitiveType) -> int | None:
+    """Bytes of each value; None where they differ."""
+    if type.name == "decimal":
+        return next(width for digits, width in _DECIMAL_WIDTHS if int(type.parameters[0]) <= digits)
+    return _WIDTHS.get(type.name)
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -27,7 +27,6 @@ def merge_columns(parts: Sequence[ColumnSummary], type: PrimitiveType) -> Column
     """
     if len(parts) == 1:
         return parts[0]
-    sizes = [part.size_bytes for part in parts if part.stored_count]
     sketches = [ThetaSketch.from_bytes(part.sketch) for part in parts if part.sketch is not None]
     bounded = [part for part in parts if part.value_count > part.null_count + part.nan_count]
     return ColumnSummary(
@@ -37,8 +36,7 @@ def merge_columns(parts: Sequence[ColumnSummary], type: PrimitiveType) -> Column
         nan_count=sum(part.nan_count for part in parts),
         lower=_bound([part.lower for part in bounded], type, "min"),
         upper=_bound([part.upper for part in bounded], type, "max"),
-        size_bytes=None if None in sizes or not sizes else sum(size or 0 for size in sizes),
-        stored_count=sum(part.stored_count for part in parts),
+        size_bytes=sum(part.size_bytes for part in parts),
         sketch=union(sketches).to_bytes() if sketches else None,
         transform=parts[0].transform,
     )

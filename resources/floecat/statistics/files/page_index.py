@@ -8,7 +8,6 @@ index of their own have them too. Columns in lists and maps, and those of types 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -267,6 +266,9 @@ def _pages(source: ParquetSource, facts: ColumnChunk) -> _Chunk:
 
 def _bounds(values: pa.ChunkedArray, kind: str) -> tuple[Any, Any]:
     """Least and greatest value as the sidecar has them; NaN is passed over, None without values."""
+    if pa.types.is_floating(values.type):
+        # Arrow takes a signalling NaN for a bound
+        values = values.filter(pc.invert(pc.is_nan(values)))
     found = pc.min_max(values)
     ends = pa.array([found["min"], found["max"]], values.type)
     if kind in _DECIMAL_TYPES:
@@ -281,4 +283,4 @@ def _bounds(values: pa.ChunkedArray, kind: str) -> tuple[Any, Any]:
     if pa.types.is_temporal(ends.type) or ends.type in (pa.uint32(), pa.uint64()):
         ends = ends.view(wanted)
     low, high = ends.cast(wanted).to_pylist()
-    return (None, None) if isinstance(low, float) and math.isnan(low) else (low, high)
+    return low, high

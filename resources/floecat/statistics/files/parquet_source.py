@@ -42,6 +42,10 @@ _LARGEST_WINDOW: Final = 8 << 20
 _DICTIONARY_WIDTH: Final = 3
 """Bytes of a value below which strings are places in a dictionary; some may be in it more than once."""
 
+_WITHOUT_DICTIONARY: Final = frozenset({5, 6, 7, 9})
+"""DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY, BYTE_STREAM_SPLIT: Arrow makes no
+dictionary of pages in these (Apache Parquet, `parquet.thrift`, "Encoding")."""
+
 
 class ParquetSource:
     """A Parquet file. Columns are found by field id, else by name mapping, else by position.
@@ -149,13 +153,6 @@ class ParquetSource:
         """As of `Source`; structs come with one child, the way to the column."""
         return ()
 
-    def stored(self, field_id: int) -> tuple[int, int]:
-        """As of `Source`."""
-        chunks = list(self._chunks(self._leaves[field_id]))
-        return sum(chunk.total_uncompressed_size for chunk in chunks), sum(
-            chunk.num_values for chunk in chunks
-        )
-
     def _chunks(self, leaf: int) -> Iterator[ColumnChunk]:
         return (group.columns[leaf] for group in self.row_groups)
 
@@ -169,7 +166,7 @@ class ParquetSource:
         leaves = [self._leaves[id] for id in ids]
         for leaf in leaves:
             self._check_decoded(leaf)
-        sizes = [self.stored(id) for id in ids]
+        sizes = [self._stored(id) for id in ids]
         width = sum(max(size // max(count, 1), 8) for size, count in sizes)
         rows = min(max(self._memory_bytes // (4 * width), _FEWEST_ROWS), _MOST_ROWS)
         if any(self._repeats_strings(id) for id in ids):
@@ -227,10 +224,17 @@ class ParquetSource:
             return self._whole[offset : offset + length]
         return self._files.read_range(self.location, offset, length)
 
+    def _stored(self, field_id: int) -> tuple[int, int]:
+        """Bytes of the values of a column, encoded and not compressed, and how many values these are."""
+        chunks = list(self._chunks(self._leaves[field_id]))
+        return sum(chunk.total_uncompressed_size for chunk in chunks), sum(
+            chunk.num_values for chunk in chunks
+        )
+
     def _repeats_strings(self, field_id: int) -> bool:
         """Whether few stored bytes may be many strings, in lists of them."""
         column = self.metadata.schema.column(self._leaves[field_id])
-        size, count = self.stored(field_id)
+        size, count = self._stored(field_id)
         return (
             column.physical_type == "BYTE_ARRAY"
             and column.max_repetition_level > 0
@@ -242,7 +246,10 @@ class ParquetSource:
         column = self.metadata.schema.column(self._leaves[field_id])
         if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
             return []
-        size, count = self.stored(field_id)
+        chunks = list(self._chunks(self._leaves[field_id]))
+        if any(chunk.encodings & _WITHOUT_DICTIONARY for chunk in chunks):
+            return []
+        size, count = self._stored(field_id)
         return [column.path] if size < _DICTIONARY_WIDTH * count else []
 
 

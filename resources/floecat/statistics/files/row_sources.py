@@ -103,10 +103,6 @@ class OrcSource:
         """As of `Source`."""
         return self._places[field_id][1:]
 
-    def stored(self, _field_id: int) -> tuple[None, int]:
-        """As of `Source`; the footer does not tell."""
-        return None, 0
-
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
         """As of `Source`."""
         columns = sorted({self._places[id][0] for id in field_ids})
@@ -228,10 +224,6 @@ class AvroSource:
     def struct_path(self, _field_id: int) -> tuple[int, ...]:
         """As of `Source`."""
         return ()
-
-    def stored(self, _field_id: int) -> tuple[None, int]:
-        """As of `Source`; the format does not tell."""
-        return None, 0
 
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
         """As of `Source`."""

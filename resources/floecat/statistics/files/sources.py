@@ -130,10 +130,6 @@ class Source(Protocol):
         """Positions of the children that lead to a column, in each struct on the way; 0 where it ends."""
         ...
 
-    def stored(self, field_id: int) -> tuple[int | None, int]:
-        """Bytes of the values of a column, encoded and not compressed, and how many values these are."""
-        ...
-
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
         """Reads columns that the file has.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -98,9 +97,7 @@ class ColumnSummary(msgspec.Struct, frozen=True):
         lower: a single value that no value but NaN is below; long strings are shortened. None without values,
             and for types without an order.
         upper: the same above.
-        size_bytes: of the values in the files, encoded and not compressed, of deleted rows too; None if the
-            format does not tell. Of expressions, whose values are in no file, of live rows and not encoded.
-        stored_count: values that `size_bytes` counts.
+        size_bytes: of the values, as `value_bytes` counts them; nulls have none.
         sketch: theta sketch of the values (`floecat.statistics.files.theta`); None for types without single
             values.
         transform: of the column; all other values are of the result type.
@@ -112,8 +109,7 @@ class ColumnSummary(msgspec.Struct, frozen=True):
     nan_count: int
     lower: bytes | None
     upper: bytes | None
-    size_bytes: int | None
-    stored_count: int
+    size_bytes: int
     sketch: bytes | None
     transform: str = IDENTITY
 
@@ -145,6 +141,5 @@ class StoredColumns(NamedTuple):
 
     row_count: int
     """Rows, deleted ones included."""
-    columns: Mapping[int, tuple[int | None, int] | None]
-    """`size_bytes` and `stored_count` of the columns of its summary, by field id; None if it has no such
-    column."""
+    columns: tuple[int, ...]
+    """Field ids of the columns of its summary."""

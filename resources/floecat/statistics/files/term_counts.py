@@ -10,7 +10,7 @@ from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.filters.transforms import result_type
 from floecat.statistics.files.column_counts import ColumnCounts
 from floecat.statistics.files.summaries import ColumnSummary, Term
-from floecat.statistics.files.transforms import transform_values, transformed_value, value_bytes
+from floecat.statistics.files.transforms import transform_values, transformed_value
 
 __all__ = ["TermCounts"]
 
@@ -27,15 +27,12 @@ class TermCounts:
             for term in expressions
             if term.field_id == field_id
         }
-        self._sizes = dict.fromkeys(self._expressions, 0)
 
     def add(self, values: pa.Array) -> None:
         """Adds values of the column as `leaf_values` gives them."""
         self._column.add(values)
         for term, counts in self._expressions.items():
-            found = transform_values(values, term.transform, self._type)
-            counts.add(found)
-            self._sizes[term] += value_bytes(found)
+            counts.add(transform_values(values, term.transform, self._type))
 
     def add_constant(self, value: bytes | None, count: int) -> None:
         """Adds the same value of the column several times; as of `ColumnCounts`."""
@@ -43,18 +40,6 @@ class TermCounts:
         for term, counts in self._expressions.items():
             counts.add_constant(transformed_value(value, term.transform, self._type), count)
 
-    def summaries(self, stored: tuple[int | None, int] | None) -> list[ColumnSummary]:
-        """What was counted, of the column first.
-
-        Args:
-            stored: `size_bytes` and `stored_count` of the column; None if the file has no such column.
-        """
-        return [
-            self._column.summary(*(stored or (None, 0))),
-            *(
-                counts.summary(None, 0)
-                if stored is None
-                else counts.summary(self._sizes[term], counts.value_count)
-                for term, counts in self._expressions.items()
-            ),
-        ]
+    def summaries(self) -> list[ColumnSummary]:
+        """What was counted, of the column first."""
+        return [counts.summary() for counts in (self._column, *self._expressions.values())]

@@ -17,7 +17,7 @@ from floecat.planning.filters.transforms import UNITS_A_DAY, parameter, result_t
 from floecat.planning.filters.vectors import BYTES_TYPES, from_partition
 from floecat.statistics.files.leaf_values import one_value
 
-__all__ = ["transform_values", "transformed_value", "value_bytes"]
+__all__ = ["transform_values", "transformed_value"]
 
 _LEAST: Final = -(2**63)
 _PERIODS: Final = {"year": "Y", "month": "M", "day": "D"}
@@ -69,13 +69,6 @@ def transformed_value(value: bytes | None, transform: str, type: PrimitiveType) 
         return value
     found: bytes = encode(transform_values(one_value(value, type), transform, type), result)[0].as_py()
     return found
-
-
-def value_bytes(values: pa.Array) -> int:
-    """Bytes of transformed values, nulls not counted."""
-    if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
-        return int(values.type.byte_width * (len(values) - values.null_count))
-    return int(pc.sum(pc.binary_length(values)).as_py() or 0)
 
 
 def _ints(numbers: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:

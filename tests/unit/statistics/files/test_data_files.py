@@ -36,6 +36,20 @@ from tests.unit.statistics.files.table_files import (
 )
 
 _UTC = dt.UTC
+_BYTES: dict[str, int] = {
+    "boolean": 3,
+    "int": 12,
+    "long": 24,
+    "decimal(9, 2)": 8,
+    "decimal(38, 0)": 32,
+    "timestamp_ns": 16,
+    "string": 142,
+    "binary": 81,
+    "uuid": 32,
+    "fixed[2]": 4,
+}
+"""Of the values of samples, where that is not 8."""
+
 _SAMPLES: list[tuple[str, pa.DataType, list[Any], str, str]] = [
     ("boolean", pa.bool_(), [True, False, True], "false", "true"),
     ("int", pa.int32(), [7, -(2**31), 7], str(-(2**31)), "7"),
@@ -89,8 +103,7 @@ def test_every_type_is_counted(
     assert canonical_text(found.lower, primitive) == lower
     # No short value is above bytes of 255.
     assert upper == ("" if found.upper is None else canonical_text(found.upper, primitive))
-    assert found.size_bytes
-    assert found.stored_count == len(array)
+    assert found.size_bytes == 10 * _BYTES.get(type, 8)
 
 
 def test_nan_and_infinities(tmp_path: Path) -> None:
@@ -114,6 +127,39 @@ def test_nan_and_infinities(tmp_path: Path) -> None:
     assert column(summary, 2).lower == encode_one(1.5, parse_primitive("float"))
     only = column(summary, 3)
     assert (only.nan_count, only.lower, only.upper, distinct(only)) == (7, None, None, 1)
+
+
+@pytest.mark.parametrize(("type", "bits"), [("double", 0x7FF0000000000001), ("float", 0x7F800001)])
+def test_a_signalling_nan_is_no_bound(type: str, bits: int, tmp_path: Path) -> None:
+    arrow, whole = (pa.float64(), pa.int64()) if type == "double" else (pa.float32(), pa.int32())
+    signalling = pa.array([bits], whole).view(arrow)
+    values = pa.concat_arrays([pa.array([1.0], arrow), signalling, pa.array([None, 3.0], arrow), signalling])
+    file = write_parquet(tmp_path, "f.parquet", with_ids({1: ("c", values)}))
+    found = column(read(schema_of((1, "c", type)), file), 1)
+    bounds = tuple(encode_one(end, parse_primitive(type)) for end in (1.0, 3.0))
+    assert (found.nan_count, found.null_count, found.lower, found.upper) == (2, 1, *bounds)
+
+
+@pytest.mark.parametrize("type", ["string", "binary"])
+@pytest.mark.parametrize("length", [1, 100])
+@pytest.mark.parametrize(
+    "encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN", "RLE_DICTIONARY", None]
+)
+def test_texts_in_every_encoding(encoding: str | None, length: int, type: str, tmp_path: Path) -> None:
+    """Arrow makes dictionaries of some encodings only. The last file has a dictionary and more pages."""
+    values = pa.array([f"{number % 10:0{length}}" for number in range(5000)] + [None] * 5000)
+    options: dict[str, Any] = {"use_dictionary": False, "column_encoding": encoding}
+    if encoding == "RLE_DICTIONARY":
+        options = {}
+    elif encoding is None:
+        options = {"dictionary_pagesize_limit": 20, "data_page_size": 1000, "write_batch_size": 10}
+    arrow = pa.string() if type == "string" else pa.binary()
+    table = with_ids({1: ("c", values.cast(arrow))})
+    file = write_parquet(tmp_path, "f.parquet", table, **options)
+    found = column(read(schema_of((1, "c", type)), file), 1)
+    assert (found.value_count, found.null_count, distinct(found)) == (10_000, 5000, 10)
+    assert found.lower == b"0" * min(length, 64)
+    assert found.size_bytes == 5000 * length
 
 
 def test_nested_columns_are_counted_by_leaf(tmp_path: Path) -> None:
@@ -304,7 +350,7 @@ def test_orc_and_avro_files_have_the_same_numbers(tmp_path: Path) -> None:
         for each, other in zip(found.columns, wanted.columns, strict=True):
             assert (each.value_count, each.null_count) == (other.value_count, other.null_count)
             assert (each.lower, each.upper, each.sketch) == (other.lower, other.upper, other.sketch)
-            assert each.size_bytes is None
+            assert each.size_bytes == other.size_bytes
 
 
 def test_columns_that_avro_files_have_in_optional_structs_and_lists_are_left_out(tmp_path: Path) -> None:
@@ -347,7 +393,7 @@ def test_expressions_are_counted_with_their_columns(tmp_path: Path) -> None:
     assert list(found) == [Term(1), Term(1, "day"), Term(1, "hour"), Term(2), Term(2, "truncate[3]")]
     day = found[Term(1, "day")]
     assert (day.value_count, day.null_count, distinct(day)) == (4, 1, 2)
-    assert (day.size_bytes, day.stored_count) == (12, 4)
+    assert day.size_bytes == 12
     date = parse_primitive("date")
     assert (canonical_text(day.lower or b"", date), canonical_text(day.upper or b"", date)) == (
         "1969-12-31",

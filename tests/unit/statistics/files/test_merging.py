@@ -50,13 +50,12 @@ def test_merged_files_have_the_numbers_of_one_file(type: str, arrow: pa.DataType
     for found in (merged, again):
         assert (found.value_count, found.null_count) == (whole.value_count, 50)
         assert (found.lower, found.upper, found.sketch) == (whole.lower, whole.upper, whole.sketch)
-        assert found.stored_count == len(values)
-        assert found.size_bytes == sum(part.size_bytes or 0 for part in parts)
+        assert found.size_bytes == whole.size_bytes
 
 
 def _part(lower: int | None, upper: int | None, **more: int | None) -> ColumnSummary:
     low, high = (None if each is None else encode_one(each, _LONG) for each in (lower, upper))
-    values = {"value_count": 5, "null_count": 0, "nan_count": 0, "size_bytes": 40, "stored_count": 5} | more
+    values = {"value_count": 5, "null_count": 0, "nan_count": 0, "size_bytes": 40} | more
     return ColumnSummary(field_id=1, lower=low, upper=high, sketch=None, **values)
 
 
@@ -64,20 +63,15 @@ def test_what_is_not_known_of_a_part_is_not_known_of_all() -> None:
     known = _part(-3, 9)
     only_nulls = _part(None, None, null_count=5)
     unbounded = _part(-5, None)
-    filled_in = _part(1, 1, size_bytes=None, stored_count=0)
-    no_size = _part(1, 1, size_bytes=None)
     assert merge_columns([known, only_nulls], _LONG).upper == known.upper
     assert merge_columns([known, unbounded], _LONG).upper is None
     assert merge_columns([known, unbounded], _LONG).lower == unbounded.lower
     assert merge_columns([only_nulls, only_nulls], _LONG).lower is None
-    assert merge_columns([known, filled_in], _LONG).size_bytes == 40
-    assert merge_columns([filled_in, filled_in], _LONG).size_bytes is None
-    assert merge_columns([known, no_size], _LONG).size_bytes is None
 
 
 def test_parts_without_values_have_no_sketch_of_their_own() -> None:
-    empty = ColumnSummary(1, 5, 5, 0, None, None, None, 0, None)
+    empty = ColumnSummary(1, 5, 5, 0, None, None, 0, None)
     sketch = ThetaSketch(np.array([1, 2], np.uint64)).to_bytes()
-    full = ColumnSummary(1, 2, 0, 0, encode_one(1, _LONG), encode_one(2, _LONG), 16, 2, sketch)
+    full = ColumnSummary(1, 2, 0, 0, encode_one(1, _LONG), encode_one(2, _LONG), 16, sketch)
     assert merge_columns([empty, full], _LONG).sketch == sketch
     assert merge_columns([empty, empty], _LONG).sketch is None

@@ -18,7 +18,7 @@ from floecat.statistics.files.theta import SketchBuilder
 
 
 def _column(field_id: int, sketch: bytes | None) -> ColumnSummary:
-    return ColumnSummary(field_id, 1, 0, 0, None, None, None, 0, sketch)
+    return ColumnSummary(field_id, 1, 0, 0, None, None, 0, sketch)
 
 
 def _sketch(count: int) -> bytes:

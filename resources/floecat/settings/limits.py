@@ -76,8 +76,8 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Most files in the log of a Delta table. Tables with more are refused."""
 
     delta_header_bytes: Annotated[int, size()] = 16 * _MIB
-    """Most bytes of protocol, metadata, provenance and sidecars in one file of a Delta log. Files with more
-    count as damaged."""
+    """Most bytes of protocol, metadata and sidecars in one file of a Delta log. Files with more count as
+    damaged."""
 
     checkpoint_footer_bytes: Annotated[int, size()] = 16 * _MIB
     """Longest Parquet footer of a Delta checkpoint or sidecar. Files with longer ones count as damaged."""

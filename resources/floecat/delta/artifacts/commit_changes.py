@@ -66,11 +66,13 @@ class EntryChanges:
         removed_data: keys of data files whose entries become DELETED.
         removed_deletes: keys of data files whose delete files become DELETED.
         adds: files that the commit adds, as `build_chunk` takes them.
+        restores_rows: whether a data file that stays has fewer deleted rows than before.
     """
 
     removed_data: EntryKeys
     removed_deletes: EntryKeys
     adds: pa.Table
+    restores_rows: bool
 
 
 def entry_changes(
@@ -116,11 +118,13 @@ def entry_changes(
         raise TwoVectorsError(maybe_new[0])
     readded = {path: rows[path] for path in removed & rows.keys()}
     kept = _kept_entries(context, commit.adds, readded, keys, live, data)
+    deleted = pc.fill_null(pc.struct_field(commit.adds["deletion_vector"], "cardinality"), 0).to_pylist()
     removed |= added_again
     return EntryChanges(
         keys.of(sorted(removed - {adds[row][0] for row in kept})),
         keys.of(sorted(removed)),
         _adds_with_kept(commit.adds, kept),
+        any(path in live and deleted[row] < live[path].deleted_rows for path, row in readded.items()),
     )
 
 
@@ -132,11 +136,13 @@ class _LiveVector:
         empty_id: its id, if it deletes nothing.
         digest: its digest otherwise.
         data_file: location of the data file, or of its copy, of which the digest is made.
+        deleted_rows: how many rows it deletes.
     """
 
     empty_id: str | None = None
     digest: str | None = None
     data_file: str = ""
+    deleted_rows: int = 0
 
     def is_vector(self, vector: str) -> bool:
         if self.empty_id is not None:
@@ -179,11 +185,12 @@ def _live_vectors(
 ) -> dict[str, _LiveVector]:
     """The vectors that the commit's files have in the previous version."""
     live: dict[str, _LiveVector] = {}
-    for _, found in _find(deletes, keys.all):
+    for source, found in _find(deletes, keys.all):
         digest = vector_digest_of(found.file_path)
         if digest is None:
             raise InvalidMetadataError(f"Delete file {found.file_path} was not written by this catalog")
-        live[keys.path(found.key)] = _LiveVector(digest=digest, data_file=found.key)
+        deleted_rows = source.index.entries["record_count"][found.row].as_py()
+        live[keys.path(found.key)] = _LiveVector(None, digest, found.key, deleted_rows)
     for source, found in _find([source for source in data if _has_empty_vectors(source.index)], keys.all):
         vector = source.index.entries["empty_vector"][found.row].as_py()
         if vector is not None:

@@ -68,6 +68,7 @@ class VersionManifests:
         has_copies: whether some data files may be copies.
         columns: columns found in its new data files beside the known ones.
         vectorized: whether Spark's vectorised reader reads right all files whose footers were read.
+        restores_rows: whether its commit takes back deletes of files that stay.
     """
 
     version: int
@@ -80,6 +81,7 @@ class VersionManifests:
     has_copies: bool = False
     columns: FoundColumns = NOTHING_FOUND
     vectorized: bool = True
+    restores_rows: bool = False
 
     @property
     def added_row_ids(self) -> int:
@@ -159,7 +161,7 @@ class TableManifests:
             context.paths.delete_manifest,
         )
         added_bytes = sum(chunk.files_size_bytes for chunk in chunks)
-        return self._finish(
+        made = self._finish(
             context,
             [chunk.data for chunk in chunks if chunk.data is not None] + data,
             new_deletes + deletes,
@@ -170,6 +172,7 @@ class TableManifests:
             parent=before.version,
             next_row_id=before.next_row_id,
         )
+        return replace(made, restores_rows=changes.restores_rows)
 
     def read(
         self,

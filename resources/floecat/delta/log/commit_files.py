@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +27,8 @@ from floecat.delta.log.file_tables import (
 )
 from floecat.delta.log.log_files import damage_of
 from floecat.delta.protocol.paths import PathReader
-from floecat.errors import InvalidDeltaTableError
+from floecat.errors import IllegalArgumentError, InvalidDeltaTableError
+from floecat.iceberg.values.json_checks import check_json
 
 __all__ = ["FileActions", "LogText", "read_file_actions"]
 
@@ -41,6 +43,32 @@ class LogText(NamedTuple):
 
     location: str
     data: bytes
+
+
+_ABSENT: Final = msgspec.Raw(b"null")
+
+
+class _Remove(msgspec.Struct, rename="camel"):
+    """Its fields that are read, as bytes."""
+
+    path: msgspec.Raw = _ABSENT
+    deletion_vector: msgspec.Raw = _ABSENT
+
+
+class _Add(_Remove, rename="camel"):
+    size: msgspec.Raw = _ABSENT
+    modification_time: msgspec.Raw = _ABSENT
+    stats: msgspec.Raw = _ABSENT
+    partition_values: msgspec.Raw = _ABSENT
+
+
+class _Line(msgspec.Struct):
+    add: _Add | None = None
+    remove: _Remove | None = None
+
+
+_LINES: Final = msgspec.json.Decoder(_Line)
+_NO_FILE: Final = _Line()
 
 
 @dataclass(frozen=True)
@@ -140,12 +168,43 @@ def _schema(partition_names: Sequence[str]) -> pa.Schema:
 
 
 def _parsed(data: bytes, schema: pa.Schema, location: str) -> Iterator[pa.Table]:
+    rows = 0
     try:
-        yield from _parse(data, schema)
+        for lines in _parse(data, schema):
+            rows += len(lines)
+            yield lines
+    except pa.ArrowInvalid:
+        # Arrow also refuses what no field of an add or remove holds, as 1e999.
+        yield from _parsed_plain(_plain(data, location), schema, location, rows)
+
+
+def _parsed_plain(data: bytes, schema: pa.Schema, location: str, skipped: int) -> Iterator[pa.Table]:
+    try:
+        for lines in _parse(data, schema):
+            skip = min(skipped, len(lines))
+            skipped -= skip
+            yield lines.slice(skip)
     except pa.ArrowInvalid:
         # The message of the parser would quote the line.
-        number = _broken_line(data, schema)
-        raise InvalidDeltaTableError(f"Line {number} of {location} is not a valid Delta action") from None
+        raise _broken(_broken_line(data, schema), location) from None
+
+
+def _plain(data: bytes, location: str) -> bytes:
+    """The same lines with nothing but adds and removes, and of these the fields that are read."""
+    plain = []
+    for number, text in enumerate(data.split(b"\n"), start=1):
+        try:
+            line = _LINES.decode(text) if text else _NO_FILE
+            if line != _NO_FILE:
+                check_json(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IllegalArgumentError):
+            raise _broken(number, location) from None
+        plain.append(msgspec.json.encode(line) if text else text)
+    return b"\n".join(plain)
+
+
+def _broken(line: int, location: str) -> InvalidDeltaTableError:
+    return InvalidDeltaTableError(f"Line {line} of {location} is not a valid Delta action")
 
 
 def _parse(data: bytes, schema: pa.Schema) -> Iterator[pa.Table]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -236,8 +236,28 @@ class DeltaLog:
         return (listing.still_there(faults) if listing.after is None else faults)[-_MOST_FAULTS:]
 
     def _rebuilt(self, listing: LogListing, version: int, read: Callable[[LogListing, LogSegment], T]) -> T:
-        """Reads a state from the first set of files without damage."""
+        """Reads a state from the first set of files without damage.
+
+        Where the files contradict each other, commits are right: they are read without what others made of
+        them. Only if that succeeds is it damage of the others.
+        """
         listing = self._reaching(listing, version)
+        try:
+            return self._undamaged(listing, version, read)
+        except DamagedFileError:
+            raise
+        except InvalidDeltaTableError as error:
+            contradiction = error.message
+            for names in listing.derived(version):
+                with suppress(InvalidDeltaTableError):
+                    found = self._undamaged(listing.without(names), version, read)
+                    locations = [self._reader.location(name) for name in names]
+                    message = f"{locations[0]} contradicts the commits: {contradiction}"
+                    self._note(listing, DamagedFileError(message, locations))
+                    return found
+            raise
+
+    def _undamaged(self, listing: LogListing, version: int, read: Callable[[LogListing, LogSegment], T]) -> T:
         met: list[str] = []
         while True:
             try:

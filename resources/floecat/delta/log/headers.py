@@ -5,6 +5,7 @@ In commits they are few lines among many. Lines are found by their keys; other l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -63,11 +64,15 @@ class _Protocol(msgspec.Struct, rename="camel"):
     writer_features: tuple[str, ...] | None = None
 
 
+_NULL: Final = b"null"
+_ABSENT: Final = msgspec.Raw(_NULL)
+
+
 class _CommitInfo(msgspec.Struct, rename="camel"):
-    # Writers may put anything here.
-    timestamp: Any = None
-    in_commit_timestamp: Any = None
-    operation: Any = None
+    # Writers may put anything here, of any size.
+    timestamp: msgspec.Raw = _ABSENT
+    in_commit_timestamp: msgspec.Raw = _ABSENT
+    operation: msgspec.Raw = _ABSENT
 
 
 class _Sidecar(msgspec.Struct):
@@ -81,13 +86,31 @@ class _CheckpointMetadata(msgspec.Struct):
 class _Line(msgspec.Struct, rename="camel"):
     protocol: _Protocol | None = None
     meta_data: _Metadata | None = None
-    commit_info: _CommitInfo | None = None
     sidecar: _Sidecar | None = None
     checkpoint_metadata: _CheckpointMetadata | None = None
+    commit_info: CommitInfo | None = None
 
 
-_LINES: Final = msgspec.json.Decoder(_Line)
-_NO_ACTION: Final = _Line()
+class _RawLine(msgspec.Struct, rename="camel"):
+    """A line whose values are passed over: no objects are made of them."""
+
+    protocol: msgspec.Raw = _ABSENT
+    meta_data: msgspec.Raw = _ABSENT
+    sidecar: msgspec.Raw = _ABSENT
+    checkpoint_metadata: msgspec.Raw = _ABSENT
+    commit_info: msgspec.Raw = _ABSENT
+
+
+_RAW_LINES: Final = msgspec.json.Decoder(_RawLine)
+_KINDS: Final = {
+    "protocol": msgspec.json.Decoder(_Protocol | None),
+    "meta_data": msgspec.json.Decoder(_Metadata | None),
+    "sidecar": msgspec.json.Decoder(_Sidecar | None),
+    "checkpoint_metadata": msgspec.json.Decoder(_CheckpointMetadata | None),
+}
+_PROVENANCE: Final = msgspec.json.Decoder(_CommitInfo)
+_PROVENANCE_KEYS: Final = (b'"timestamp"', b'"inCommitTimestamp"', b'"operation"')
+_OPERATION_BYTES: Final = 1 << 10
 _METADATA_KEY: Final = b'"metaData"'
 _KEYS: Final = (_METADATA_KEY, b'"protocol"', b'"commitInfo"', b'"sidecar"', b'"checkpointMetadata"')
 
@@ -148,24 +171,32 @@ def _lines(data: bytes, location: str, limits: LimitSettings) -> list[_Line]:
     lines = []
     held = 0
     for start, end in _found(data):
-        check_header_bytes(end - start, location, limits)
         try:
-            line = _decoded_line(data[start:end])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IllegalArgumentError):
-            number = data.count(b"\n", 0, start) + 1
-            raise InvalidDeltaTableError(f"Line {number} of {location} is not a valid Delta action") from None
-        if line != _NO_ACTION:
-            held += end - start
+            raw = _RAW_LINES.decode(data[start:end])
+            values = {kind: bytes(getattr(raw, kind)) for kind in _KINDS}
+            size = sum(len(value) for value in values.values() if value != _NULL)
+            held += size
             check_header_bytes(held, location, limits)
-            lines.append(line)
+            line = _Line(**{kind: read.decode(values[kind]) for kind, read in _KINDS.items()})
+            if size:
+                # readers take either of two equal keys; nobody reads two of provenance
+                check_json(data[start:end].replace(bytes(raw.commit_info), b"null"))
+            line.commit_info = _commit_info(bytes(raw.commit_info))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IllegalArgumentError) as error:
+            number = data.count(b"\n", 0, start) + 1
+            problem = _problem(error, limits)
+            raise InvalidDeltaTableError(f"Line {number} of {location} {problem}") from None
+        lines.append(line)
     return lines
 
 
-def _decoded_line(data: bytes) -> _Line:
-    line = _LINES.decode(data)
-    if line != _NO_ACTION:
-        check_json(data)
-    return line
+def _problem(error: Exception, limits: LimitSettings) -> str:
+    """What is wrong with a line. The message of the parser would quote it."""
+    if isinstance(error, RecursionError):
+        return f"is nested too deeply: more than {limits.nesting} levels (floecat.limits.nesting)"
+    if isinstance(error, IllegalArgumentError):
+        return f"cannot be read: {error}"
+    return "is not a valid Delta action"
 
 
 def _found(data: bytes) -> Iterator[tuple[int, int]]:
@@ -198,7 +229,7 @@ def _header(lines: Sequence[_Line]) -> Header:
     return Header(
         protocol=_protocol(protocol) if protocol else None,
         metadata=_metadata(metadata) if metadata else None,
-        commit_info=_commit_info(commit_info) if commit_info else None,
+        commit_info=commit_info,
         sidecars=tuple(sidecars),
         version=version,
         contradicts=contradicts,
@@ -229,12 +260,31 @@ def _metadata(found: _Metadata) -> Metadata:
     )
 
 
-def _commit_info(found: _CommitInfo) -> CommitInfo:
+def _commit_info(data: bytes) -> CommitInfo | None:
+    """The fields of a provenance that matter; the rest, and what is no object, is passed over by bytes."""
+    if data == _NULL:
+        return None
+    if not data.startswith(b"{"):
+        return CommitInfo()
+    if any(data.count(key) > 1 for key in _PROVENANCE_KEYS):
+        check_json(data)
+    found = _PROVENANCE.decode(data)
     return CommitInfo(
-        timestamp_ms=found.timestamp if type(found.timestamp) is int else None,
-        in_commit_timestamp_ms=found.in_commit_timestamp if type(found.in_commit_timestamp) is int else None,
-        operation=found.operation if isinstance(found.operation, str) else None,
+        timestamp_ms=_whole_number(found.timestamp),
+        in_commit_timestamp_ms=_whole_number(found.in_commit_timestamp),
+        operation=_short_text(found.operation),
     )
+
+
+def _whole_number(raw: msgspec.Raw) -> int | None:
+    return int(raw) if re.fullmatch(rb"-?[0-9]{1,19}", bytes(raw)) else None
+
+
+def _short_text(raw: msgspec.Raw) -> str | None:
+    data = bytes(raw)
+    if not data.startswith(b'"') or len(data) > _OPERATION_BYTES:
+        return None
+    return msgspec.json.decode(data, type=str)
 
 
 def _with_dicts(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -138,6 +138,29 @@ class LogListing:
         )
         return bool(usable)
 
+    def without(self, names: Sequence[str]) -> LogListing:
+        """The same log, with further files left out."""
+        other = LogListing(self._listed.values(), location=self._location, after=self.after)
+        for name, message in self._left_out.items():
+            other.leave_out([name], message)
+        other.leave_out(names, "")
+        return other
+
+    def derived(self, version: int) -> list[list[str]]:
+        """Files that were made from commits and that the state at a version is rebuilt from.
+
+        First its log compactions, then also its checkpoint; empty if it is rebuilt from commits alone or
+        cannot be rebuilt.
+        """
+        try:
+            segment = self.segment(version)
+        except InvalidDeltaTableError:
+            return []
+        commits = {commit.name for commit in self._files.commits.values()}
+        compactions = [file.name for file in segment.files if file.name not in commits]
+        checkpoint = [file.name for file in segment.checkpoint.files] if segment.checkpoint else []
+        return [names for names in (compactions, checkpoint and checkpoint + compactions) if names]
+
     def has_commit(self, version: int) -> bool:
         """Whether the log has the changes of a version."""
         return version in self._usable.commits

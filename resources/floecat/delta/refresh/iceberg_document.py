@@ -255,7 +255,7 @@ def snapshot_summary(manifests: VersionManifests, commit_info: CommitInfo | None
         "total-equality-deletes": 0,
     }
     operation = commit_info.operation if commit_info else None
-    summary = {"operation": _operation(counters, operation)}
+    summary = {"operation": _operation(counters, operation, restores_rows=manifests.restores_rows)}
     summary |= {name: str(value) for name, value in counters.items() if value}
     summary |= {name: str(max(value, 0)) for name, value in totals.items()}
     if operation:
@@ -267,16 +267,14 @@ def _without_names(fields: Sequence[JsonObject]) -> list[JsonObject]:
     return [{key: value for key, value in field.items() if key != "name"} for field in fields]
 
 
-def _operation(counters: Mapping[str, int], delta_operation: str | None) -> str:
+def _operation(counters: Mapping[str, int], delta_operation: str | None, *, restores_rows: bool) -> str:
     names = ("added-data-files", "added-delete-files", "deleted-data-files", "removed-delete-files")
     files, deletes, gone_files, gone_deletes = (counters[name] for name in names)
     if not (files or deletes or gone_files or gone_deletes) or delta_operation in _REARRANGING:
         return "replace"
     if files:
         return "overwrite" if deletes or gone_files or gone_deletes else "append"
-    # fewer deletes restore rows, unless their data files are removed too
-    fewer = counters["added-position-deletes"] < counters["removed-position-deletes"]
-    return "overwrite" if fewer and not gone_files else "delete"
+    return "overwrite" if restores_rows else "delete"
 
 
 def _sum(manifests: Sequence[ManifestFile], counter: str) -> int:

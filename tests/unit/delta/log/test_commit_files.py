@@ -155,12 +155,40 @@ def test_a_line_may_be_longer_than_a_block(monkeypatch: pytest.MonkeyPatch) -> N
     assert found.adds["stats"].to_pylist() == [None, stats, None]
 
 
+@pytest.mark.parametrize("block", [100, 4_000_000])
+def test_what_no_file_has_is_any_json(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits, "_BLOCK_BYTES", block)
+    files = [add(f"{number}", tags={"a": 1}, partitionValues={"p": "x"}) for number in range(20)]
+    lines = [
+        b'{"commitInfo":1e999}',
+        b'{"later":{"a":[-1e999]}}',
+        b'{"txn":{"version":' + b"9" * 5000 + b"}}",
+        b'{"add":{"path":"f","size":7,"stats":"s","partitionValues":{"p":"y"},"tags":{"a":1e999},"b":[{}]}}',
+        b'{"remove":{"path":"g","size":1e999}}',
+    ]
+    (found,) = read(commit_bytes(*files) + b"\n".join(lines) + b"\n\n" + commit_bytes(add("z")), names=["p"])
+    assert found.adds["path"].to_pylist() == [*map(str, range(20)), "f", "z"]
+    assert found.adds.slice(20, 1).drop_columns(["modified_at_ms"]).to_pylist() == [
+        {
+            "path": "f",
+            "partition_values": {"p": "y"},
+            "size_bytes": 7,
+            "stats": "s",
+            "deletion_vector": None,
+            "dv_id": None,
+        }
+    ]
+    assert (found.removes["path"].to_pylist(), found.remove_rows.tolist(), found.rows) == (["g"], [24], 26)
+
+
 BROKEN = [
     b'{"add":{"path":"secret","size":1',
     b'{"add":{"path":"secret","size":1}}}',
     b'{"add":{"path":"secret","size":1}}{"add":{"path":"b","size":1}}',
     b'{"add":{"path":"secret","size":"1"}}',
     b'{"add":{"path":"secret","size":1.5}}',
+    b'{"add":{"path":"secret","size":1e999}}',
+    b'{"later":1e999,"add":{"path":"secret","path":"b","size":1}}',
     b'{"add":{"path":"secret","size":99999999999999999999}}',
     b'{"add":{"path":"secret","path":"b","size":1}}',
     b'{"add":{"path":["secret"],"size":1}}',

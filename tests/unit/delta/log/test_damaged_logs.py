@@ -208,6 +208,36 @@ def test_a_damaged_compaction(table: LogOnDisk, lines: bytes) -> None:
     assert [fault.names for fault in table.log.faults] == [(f"{0:020}.{4:020}.compacted.json",)]
 
 
+def vector(offset: int) -> dict[str, Any]:
+    return add("f0", partitionValues={"p": "1"}, deletionVector=descriptor(offset=offset))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        # they lack that f0 got a vector in version 1, of which version 6 makes another one
+        (f"{1:020}.{4:020}.compacted.json", commit_bytes(vector(9), *map(file, range(1, 5)))),
+        (f"{0:020}.{4:020}.compacted.json", commit_bytes(*state(4))),
+        (f"{4:020}.checkpoint.parquet", GOOD),
+        # their metadata is not that of a table
+        (f"{1:020}.{4:020}.compacted.json", commit_bytes({"metaData": {"id": "no schema"}})),
+        (f"{1:020}.{4:020}.compacted.json", commit_bytes(metadata(partitions=["no column"]))),
+    ],
+)
+def test_what_contradicts_the_commits_is_left_out(table: LogOnDisk, name: str, data: bytes) -> None:
+    table.commit(1, vector(9), remove("f0"), file(1))
+    table.commit(LAST, vector(10), remove("f0", deletionVector=descriptor(offset=9)), file(LAST))
+    table.put(name, data)
+    assert table.live() == [f"f{version}" for version in range(LAST + 1)]
+    assert [fault.names for fault in table.log.faults] == [(name,)]
+    assert name in table.log.faults[0].message
+    # without the commits it is all there is
+    drop_commits(table, 0 if name.startswith(f"{1:020}") else 4)
+    table.log = table.bounded()
+    with pytest.raises(InvalidDeltaTableError):
+        table.live()
+
+
 @pytest.mark.parametrize(
     "spoiled", [b"", b"{", commit_bytes(file(3)) + b'{"add":{"pa', b'{"add":{"path":"f"}}\n']
 )

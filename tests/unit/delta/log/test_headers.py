@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -87,6 +88,30 @@ def test_provenance_may_be_anything() -> None:
     )
     assert read(b'{"commitInfo":{"inCommitTimestamp":true}}').commit_info == CommitInfo()
     assert read(b'{"commitInfo":{}}').commit_info == CommitInfo()
+    assert read(b'{"commitInfo":null}').commit_info is None
+
+
+@pytest.mark.parametrize(
+    "value", ["[]", '["inCommitTimestamp"]', '"text"', "7", "true", "1e999", "-1" + "0" * 5000, '{"a":1e999}']
+)
+def test_provenance_is_any_json(value: str) -> None:
+    data = commit_bytes(PROTOCOL) + b'{"commitInfo":%s}\n' % value.encode()
+    assert read(data) == Header(protocol=Protocol(1, 2), commit_info=CommitInfo())
+
+
+def test_what_does_not_matter_in_provenance_is_passed_over() -> None:
+    rest = b'"operation":"' + b"x" * (1 << 20) + b'",' + b'"a":[{}],' * 2_000_000 + b'"timestamp":1e999'
+    line = b'{"commitInfo":{"inCommitTimestamp":7,%b}}' % rest
+    assert len(line) > LimitSettings().delta_header_bytes
+    tracemalloc.start()
+    try:
+        assert read(line).commit_info == CommitInfo(None, 7, None)
+        assert tracemalloc.get_traced_memory()[1] < 5 * len(line)
+    finally:
+        tracemalloc.stop()
+    assert read(b'{"commitInfo":' + b"[" * 300 + b"]" * 300 + b"}").commit_info == CommitInfo()
+    with pytest.raises(InvalidDeltaTableError, match=r"nested too deeply.*\(floecat\.limits\.nesting\)"):
+        read(b'{"commitInfo":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
 
 
 def test_sidecars_are_told_by_their_last_name() -> None:
@@ -121,7 +146,8 @@ def test_an_empty_file(data: bytes) -> None:
 def test_a_broken_line_is_named_and_not_quoted(line: bytes) -> None:
     with pytest.raises(InvalidDeltaTableError) as raised:
         read(commit_bytes(add("f"), add("g")) + line)
-    assert raised.value.message == f"Line 3 of {LOCATION} is not a valid Delta action"
+    assert raised.value.message.startswith(f"Line 3 of {LOCATION} ")
+    assert "secret" not in raised.value.message
 
 
 def test_rows_of_a_checkpoint() -> None:
@@ -175,5 +201,12 @@ def test_lines_that_become_objects_are_bounded() -> None:
     ],
 )
 def test_a_key_that_is_there_twice_is_damage(line: bytes) -> None:
-    with pytest.raises(InvalidDeltaTableError, match=r"Line 2 of .* is not a valid Delta action"):
+    with pytest.raises(InvalidDeltaTableError, match=r"Line 2 of .* has a key more than once"):
         read(commit_bytes(PROTOCOL) + line + b"\n")
+
+
+def test_a_raised_bound_leads_to_one_that_is_named() -> None:
+    data = commit_bytes(PROTOCOL, metadata("x" * (17 << 20)))
+    limits = LimitSettings(delta_header_bytes=64 << 20)
+    with pytest.raises(InvalidDeltaTableError, match=r"Line 2 .*\(floecat\.limits\.json-text-bytes\)"):
+        read_header(data, location=LOCATION, limits=limits)

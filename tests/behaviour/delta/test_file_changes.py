@@ -190,6 +190,24 @@ def test_a_vector_that_goes_brings_rows_back(lake, tmp_path):
     }
 
 
+@pytest.mark.parametrize("deleted", [{0, 3}, {0}, {0, 3, 4}, set()])
+def test_rows_come_back_while_a_file_goes(lake, tmp_path, deleted):
+    """As `RESTORE` writes it; a `DELETE` may take away a file and its vector, and more rows of another."""
+    writer = delta_table(tmp_path / "t", files=3)
+    writer.delete({0: [0, 3], 1: [0, 1, 2]})
+    table = lake.register(writer.folder)
+    file, gone = writer.files[:2]
+    removals = [writer._removal(file), writer._removal(gone)]
+    file.deleted = deleted
+    vector = {"deletionVector": writer.store_vector(sorted(deleted), "u")} if deleted else {}
+    file.add = {name: value for name, value in file.add.items() if name != "deletionVector"} | vector
+    del writer.files[1]
+    writer.commit([*({"remove": removal} for removal in removals), {"add": file.add}])
+    assert lake.rows(table) == as_rows(writer.rows[5])
+    # the same vector again restores nothing
+    assert counters(lake, table, 5)["operation"] == ("overwrite" if len(deleted) < 2 else "delete")
+
+
 def test_a_commit_may_do_all_at_once(lake, tmp_path):
     writer = delta_table(tmp_path / "t", files=4)
     writer.delete({1: [1]})

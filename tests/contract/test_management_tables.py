@@ -70,7 +70,7 @@ class TestRegister:
             ("d", "relative", {}, 400, bad),
             ("d", f"{lake.root}/../outside", {}, 400, bad),
             ("d", "s3://elsewhere/t", {}, 403, "ForbiddenException"),
-            ("d", f"{location}-not-there", {}, 404, "NotFoundException"),
+            ("d", f"{location}-not-there", {}, 400, "BadRequestException"),
             ("taken", location, {}, 409, "AlreadyExistsException"),
             ("view", location, {}, 409, "AlreadyExistsException"),
         ]:
@@ -81,7 +81,7 @@ class TestRegister:
 
     def test_the_missing_log_is_named(self, catalog: Catalog, namespace: Namespace, lake: Lake):
         location = f"{lake.root}/{unique('none')}"
-        message = assert_error(register(catalog, namespace, "d", location), 404, "NotFoundException")
+        message = assert_error(register(catalog, namespace, "d", location), 400, "BadRequestException")
         assert location in message
         assert "_delta_log" in message
 

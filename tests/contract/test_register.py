@@ -229,13 +229,16 @@ def test_broken_file_is_400_and_not_quoted(
 
 
 @pytest.mark.parametrize("kind", ["table", "view"])
-def test_missing_file_is_404_in_the_words_of_the_reference(
+def test_missing_file_is_400_as_404_says_that_the_namespace_is_missing(
     local_catalog: Catalog, local_namespace: Namespace, warehouse_folder, kind: str
 ):
     location = f"{warehouse_folder.as_uri()}/none/metadata/00000-x.metadata.json"
     register = _register if kind == "table" else _register_view
     answer = register(local_catalog, local_namespace, "t", location)
-    assert_error(answer, 404, "NotFoundException", f"Failed to open input stream for file: {location}")
+    problem = f"Invalid metadata-location: there is no file {location}"
+    assert_error(answer, 400, "BadRequestException", problem)
+    nowhere = register(local_catalog, (local_namespace[0], "none"), "t", location)
+    assert_error(nowhere, 404, "NoSuchNamespaceException")
 
 
 @pytest.mark.parametrize("kind", ["table", "view"])
@@ -244,8 +247,7 @@ def test_folder_is_no_file(local_catalog: Catalog, local_namespace: Namespace, w
     table = local_catalog.create_table(local_namespace, "t0")
     for location in (f"{table.metadata()['location']}/metadata", f"{table.metadata()['location']}/metadata/"):
         answer = register(local_catalog, local_namespace, "t", location)
-        assert answer.status_code in (400, 404)
-        assert assert_error(answer, answer.status_code, answer.json()["error"]["type"])
+        assert_error(answer, 400, "BadRequestException")
 
 
 def test_table_metadata_is_no_view_and_the_other_way_round(

@@ -13,10 +13,11 @@ from floecat.entries.calls import Call, LoadedTable
 from floecat.entries.entry_locations import check_locations
 from floecat.entries.formats import TableFormats
 from floecat.entries.lookup import Entry
+from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import name_taken, namespace_row
 from floecat.entries.open_entries import EntryParts
 from floecat.entries.prepared_changes import AnyPrepared, Prepared, SnapshotChanges
-from floecat.errors import BadRequestError, ConflictError
+from floecat.errors import BadRequestError, ConflictError, FileMissingError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.integrity import check_integrity
 from floecat.iceberg.metadata.snapshots import check_stored_texts
@@ -26,7 +27,7 @@ from floecat.iceberg.values.text_limits import check_stored_text
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 
-__all__ = ["RegisterService", "check_metadata_location"]
+__all__ = ["RegisterService", "read_metadata_file"]
 
 
 class RegisterService:
@@ -70,8 +71,7 @@ class RegisterService:
             storage_properties: access to the file's storage, for this one read.
 
         Raises:
-            BadRequestError: a name or the location is malformed.
-            FileMissingError: there is no such file.
+            BadRequestError: a name or the location is malformed, or there is no such file.
             InvalidMetadataError: the file is not table metadata.
             ForbiddenError: the principal may not register the table, or not write it with `overwrite`.
             LocationNotAllowedError: the file or the table lies outside the allowed locations.
@@ -109,8 +109,7 @@ class RegisterService:
             raise name_taken("table", entry.row.kind, identifier)
         if entry is not None:
             self._formats.of(entry.row).check_writable(identifier)
-        check_metadata_location(metadata_location)
-        data = self._files.read(call.catalog.storage, metadata_location, files)
+        data = read_metadata_file(self._files, call, metadata_location, files)
         metadata = read_foreign_table(data)
         if entry is not None and entry.row.metadata_location == metadata_location:
             _check_unchanged(entry, metadata.to_bytes())
@@ -154,14 +153,27 @@ def _check_stored_texts(metadata: TableMetadata) -> None:
         check_stored_texts(snapshot)
 
 
-def check_metadata_location(location: str) -> None:
-    """Refuses a location that cannot name a metadata file.
+def read_metadata_file(
+    metadata_files: MetadataFiles, call: Call, location: str, files: FileIO | None = None
+) -> bytes:
+    """The file that an entry is registered from. A 404 would say that the namespace is missing.
+
+    Args:
+        metadata_files: reads it.
+        call: who asks.
+        location: of the file.
+        files: storage that the request describes; None for that of the catalog.
 
     Raises:
-        BadRequestError: it is empty or names a folder.
+        BadRequestError: the location is empty, names a folder, or there is no such file.
+        LocationNotAllowedError: it is outside the allowed locations.
     """
     if not location.strip() or location.endswith("/"):
         raise BadRequestError("Invalid metadata-location: must name a metadata file")
+    try:
+        return metadata_files.read(call.catalog.storage, location, files)
+    except FileMissingError:
+        raise BadRequestError(f"Invalid metadata-location: there is no file {location}") from None
 
 
 def _snapshot_changes(

@@ -12,7 +12,7 @@ import uuid_utils.compat as uuids
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import etag_of
 from floecat.catalog.replayed_answers import ViewAnswer
-from floecat.commits.table_registration import check_metadata_location
+from floecat.commits.table_registration import read_metadata_file
 from floecat.entries.calls import Call, LoadedView
 from floecat.entries.entry_locations import check_locations, chosen_location
 from floecat.entries.names import missing_view, namespace_for
@@ -142,8 +142,7 @@ class ViewCommitService:
         """Makes a view of a metadata file.
 
         Raises:
-            BadRequestError: a name or the location is malformed.
-            FileMissingError: there is no such file.
+            BadRequestError: a name or the location is malformed, or there is no such file.
             InvalidMetadataError: the file is not view metadata.
             ForbiddenError: the principal may not register the view.
             LocationNotAllowedError: the file or the view lies outside the allowed locations.
@@ -154,8 +153,7 @@ class ViewCommitService:
 
         def prepare() -> Prepared[ViewMetadata]:
             row = namespace_for(self._store, call, "view", identifier, Privilege.REGISTER_VIEW)
-            check_metadata_location(metadata_location)
-            data = self._files.read(call.catalog.storage, metadata_location)
+            data = read_metadata_file(self._files, call, metadata_location)
             metadata = ViewMetadata.parse(normalize_view(data))
             check_stored_text(metadata.view_uuid, "view-uuid")
             check_view_integrity(metadata)

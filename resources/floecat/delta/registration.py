@@ -16,7 +16,7 @@ from floecat.connectors.registrations import TableRegistration
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_format import DeltaLoads
 from floecat.delta.delta_rows import DeltaTableRow
-from floecat.delta.log.log_files import LOG_FOLDER, has_delta_log
+from floecat.delta.log.log_files import LOG_FOLDER, check_no_links, has_delta_log
 from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import Finish, JsonAnswer
 from floecat.entries.names import namespace_for
@@ -25,7 +25,6 @@ from floecat.entries.prepared_changes import EncodedDocument, Prepared, compress
 from floecat.errors import (
     BadRequestError,
     ConflictError,
-    FileMissingError,
     FloecatError,
     UnavailableError,
 )
@@ -101,9 +100,9 @@ class RegisterDeltaService:
             read: whether the log is read now; otherwise the first load or the pipeline reads it.
 
         Raises:
-            BadRequestError: a name, the location or the format version is malformed.
+            BadRequestError: a name, the location or the format version is malformed, or there is no Delta log
+                at the location, or one with links.
             LocationNotAllowedError: the location is outside the allowed ones.
-            FileMissingError: there is no Delta log.
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a table or a view.
             ConflictError: a table at this location was dropped, and its artifacts are being deleted.
@@ -127,14 +126,14 @@ class RegisterDeltaService:
         """The normalized location of a Delta table in storage.
 
         Raises:
-            BadRequestError: the location is malformed.
+            BadRequestError: the location is malformed, or there is no Delta log, or one with links.
             LocationNotAllowedError: it is outside the allowed ones.
-            FileMissingError: there is no Delta log.
         """
         root = str(call.catalog.allowed.check(location))
         check_stored_text(root, "location of a Delta table", _LONGEST_LOCATION)
+        check_no_links(root)
         if not has_delta_log(call.catalog.storage.files(root), root):
-            raise FileMissingError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
+            raise BadRequestError(f"There is no Delta table at {root}: it has no {LOG_FOLDER} with a log")
         return root
 
     def known(self, call: Call, location: str, /) -> list[TableIdentifier]:

@@ -6,11 +6,12 @@ A folder is checked when it is open: what its path leads to later makes no diffe
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Final
 
-from floecat.fileio.locations import AllowedLocations, Location
+from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 
-__all__ = ["OpenFolders", "open_folder"]
+__all__ = ["OpenFolders", "link_below", "open_folder"]
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -30,6 +31,27 @@ def open_folder(path: str, location: Location, allowed: AllowedLocations | None)
         OSError: there is no such folder, or the system fails.
     """
     return _open(path, _PLACE, location, allowed)
+
+
+def link_below(location: str) -> str | None:
+    """The path of a symbolic link: a folder of the local disk, or something in it.
+
+    None if there is none, the folder is missing or cannot be read, or is not on the local disk.
+    """
+    found = normalize_location(location)
+    if found.scheme != "file":
+        return None
+    if os.path.islink(found.path):
+        return found.path
+    folders = [found.path]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as children:
+            for child in children:
+                if child.is_symlink():
+                    return child.path
+                if child.is_dir(follow_symlinks=False):
+                    folders.append(child.path)
+    return None
 
 
 class OpenFolders:

@@ -13,8 +13,10 @@ from floecat.errors import (
     FileMissingError,
     InvalidDeltaTableError,
     LocationNotAllowedError,
+    NoSuchTableError,
     UnsupportedDeltaTableError,
 )
+from floecat.identifiers.namespace import TableIdentifier
 from tests.behaviour.delta.conftest import as_rows, delta_table, rows_of
 from tests.clients.delta.writer import deletion_vector_payload
 
@@ -190,13 +192,41 @@ def test_a_link_that_leads_out_of_the_allowed_locations(lake, tmp_path, tmp_path
         lake.load(table)
 
 
-def test_a_log_that_is_a_link(lake, tmp_path, tmp_path_factory):
-    writer = delta_table(tmp_path_factory.mktemp("outside") / "t", files=1)
-    folder = tmp_path / "t"
-    folder.mkdir()
-    (folder / "_delta_log").symlink_to(writer.folder / "_delta_log")
-    with pytest.raises((LocationNotAllowedError, FileMissingError)):
-        lake.load(lake.register(folder))
+@pytest.mark.parametrize("place", ["inside", "outside"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        f"{0:020}.json",
+        f"{2:020}.json",
+        f"{1:020}.checkpoint.parquet",
+        f"{0:020}.{1:020}.compacted.json",
+        "_last_checkpoint",
+        "_sidecars",
+        "_sidecars/x.parquet",
+    ],
+)
+def test_a_link_in_a_log(lake, tmp_path, tmp_path_factory, name, place):
+    """Listings leave links out: without its newest commit a table would be read as of an older version."""
+    writer = delta_table(tmp_path / "t", files=2)
+    log = writer.folder / "_delta_log"
+    table = lake.register(writer.folder, "before")
+    rows = lake.rows(table)
+    link = log / name if name else log
+    target = (tmp_path if place == "inside" else tmp_path_factory.mktemp("outside")) / "target"
+    link.parent.mkdir(exist_ok=True)
+    if link.exists():
+        shutil.move(link, target)
+    link.symlink_to(target)
+    for attempt in (lambda: lake.register(writer.folder), lambda: lake.load(table)):
+        with pytest.raises(InvalidDeltaTableError, match=f"has a symbolic link: .*{link.name}"):
+            attempt()
+    with pytest.raises(NoSuchTableError):
+        lake.kernel.tables.exists(lake.call, TableIdentifier(("ns",), "t"))
+    link.unlink()
+    if target.exists():
+        shutil.move(target, link)
+    assert lake.rows(table) == rows
 
 
 def test_a_checkpoint_that_is_cut_off(lake, tmp_path):

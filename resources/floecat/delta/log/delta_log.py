@@ -24,6 +24,7 @@ from floecat.delta.log.log_files import (
     DamagedFiles,
     LogFault,
     LogFile,
+    check_no_links,
     commit_name,
     damage_of,
 )
@@ -115,10 +116,11 @@ class DeltaLog:
             after: list only what follows this version, which is cheaper. None or -1 for everything.
 
         Raises:
-            InvalidDeltaTableError: everything is listed and there is no version.
+            InvalidDeltaTableError: everything is listed and there is no version, or there is a symbolic link.
         """
         if after is not None and after < 0:
             after = None
+        check_no_links(self.location)
         self._allowed.check(self._reader.folder)
         start_after = None if after is None else commit_name(after)
         below = self._reader.folder + "/"

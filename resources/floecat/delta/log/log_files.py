@@ -18,6 +18,7 @@ import msgspec
 
 from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
 from floecat.fileio.base import FileIO
+from floecat.fileio.local_folders import link_below
 from floecat.memory_budget import LruCache
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LogFault",
     "LogFile",
     "LogFiles",
+    "check_no_links",
     "commit_name",
     "damage_of",
     "has_delta_log",
@@ -149,6 +151,22 @@ def has_delta_log(files: FileIO, location: str) -> bool:
         and entry.location.rpartition("/")[0] == folder
         for entry in files.list(folder)
     )
+
+
+def check_no_links(location: str) -> None:
+    """Refuses a log on the local disk that is a symbolic link or holds one.
+
+    Listings leave links out: without the check, the newest version would be an older one.
+
+    Args:
+        location: root of the table.
+
+    Raises:
+        InvalidDeltaTableError: with the link.
+    """
+    link = link_below(f"{location}/{LOG_FOLDER}")
+    if link is not None:
+        raise InvalidDeltaTableError(f"The log of Delta table {location} has a symbolic link: {link}")
 
 
 class DamagedFileError(InvalidDeltaTableError):

@@ -111,7 +111,7 @@ class PurgeGuard:
             if area is None:
                 area = self._area_of(catalog_id, changes)
             else:
-                self._wait(batches, ends_at)
+                self._wait(batches, ends_at, catalog_id)
 
     def _check(self, conn: Connection, catalog_id: UUID, area: Area | None) -> None:
         batches = purge_batches.under_way(conn, self._clock.now_ms())
@@ -149,17 +149,17 @@ class PurgeGuard:
         # a table of another format needs all files below its location
         return area if format_ == "iceberg" else area | folder_area([change.location])
 
-    def _wait(self, batches: Sequence[Batch], ends_at: float) -> None:
+    def _wait(self, batches: Sequence[Batch], ends_at: float, catalog_id: UUID) -> None:
         """Returns when batches have ended, and keeps their purges from beginning another one before."""
         ids = {batch.job_id for batch in batches}
         holds_again_at = 0.0
         while True:
             now = time.monotonic()
             if now >= ends_at:
-                first = batches[0]
+                shown = self._shown(batches[0], catalog_id)
                 raise UnavailableError(
-                    f"Files that the change may add are being deleted by purge job {first.job_id} of"
-                    f" {first.title}; nothing was changed (floecat.gateway.commit.purge-wait-ms)",
+                    f"Files that the change may add are being deleted by {shown}; nothing was changed"
+                    " (floecat.gateway.commit.purge-wait-ms)",
                     retry_after_s=_RETRY_AFTER_S,
                 )
             if now >= holds_again_at:
@@ -170,6 +170,15 @@ class PurgeGuard:
             if not ids & {batch.job_id for batch in under_way}:
                 return
             time.sleep(_LOOKS_AFTER_S)
+
+    def _shown(self, batch: Batch, catalog_id: UUID) -> str:
+        """A batch as the account of a catalog may know it."""
+        with self._store.read() as conn:
+            storages = self._storages.all(conn)
+        own, its = storages.get(catalog_id), storages.get(batch.catalog_id)
+        if own is None or its is None or own.account_id != its.account_id:
+            return "a purge of another account"
+        return f"purge job {batch.job_id} of {batch.title}"
 
     def _hold(self, job_ids: Sequence[UUID]) -> None:
         until_ms = self._clock.now_ms() + _HOLD_MS

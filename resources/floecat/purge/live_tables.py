@@ -91,6 +91,10 @@ class LiveTables(Protocol):
         """The storage of each catalog as of now, with locations of the others that mean the same files."""
         ...
 
+    def own_storages(self) -> Mapping[UUID, CatalogStorage]:
+        """As `storages`, each with the locations of its catalog alone, and whose it is."""
+        ...
+
     def positions(self) -> Mapping[UUID, int]:
         """How far the commit log of each catalog is."""
         ...
@@ -154,6 +158,11 @@ class StoredTables:
         """See `LiveTables.storages`."""
         with self._store.read() as conn:
             return self._storages.all_widened(conn)
+
+    def own_storages(self) -> Mapping[UUID, CatalogStorage]:
+        """See `LiveTables.own_storages`."""
+        with self._store.read() as conn:
+            return self._storages.all(conn)
 
     def positions(self) -> Mapping[UUID, int]:
         """See `LiveTables.positions`."""

@@ -183,6 +183,10 @@ class _LiveTables:
         found: Mapping[UUID, CatalogStorage] = self._parent.ask("storages")
         return found
 
+    def own_storages(self) -> Mapping[UUID, CatalogStorage]:
+        found: Mapping[UUID, CatalogStorage] = self._parent.ask("own_storages")
+        return found
+
     def positions(self) -> Mapping[UUID, int]:
         found: Mapping[UUID, int] = self._parent.ask("positions")
         return found

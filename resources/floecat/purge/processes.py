@@ -27,7 +27,16 @@ __all__ = ["PurgeProcesses"]
 _MODULE: Final = "floecat.purge.process_worker"
 _LOOKS_AFTER_S: Final = 1.0
 _LIVE: Final = frozenset(
-    {"remember", "document", "storages", "positions", "changed", "begin_batch", "end_batch"}
+    {
+        "remember",
+        "document",
+        "storages",
+        "own_storages",
+        "positions",
+        "changed",
+        "begin_batch",
+        "end_batch",
+    }
 )
 _PARTS: Final = {"near": 1, "sidecars": 1_000, "sidecars of": 1_000}
 """What is iterated over, and how much of it one message holds."""

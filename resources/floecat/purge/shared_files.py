@@ -13,14 +13,15 @@ tables that were changed since the last one, and not of all.
 What metadata names is read only inside the locations that some catalog may use: a document can name any file.
 Catalogs on different stores share no file, whatever their locations are. A table whose area cannot be found
 may need any file on its store: clients add files from wherever they can read, so its own locations do not
-bound what it needs. No other table there is purged until the table can be read, or is dropped.
+bound what it needs. No other table of its account there is purged until the table can be read, or is dropped.
+For other accounts, it needs what lies below the allowed locations of its catalog, and nothing of it is named.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import chain
 from types import MappingProxyType
@@ -36,7 +37,12 @@ from floecat.entries.areas import (
     folder_text,
     overlaps,
 )
-from floecat.errors import BoundExceededError, FloecatError, ForbiddenError, InvalidMetadataError
+from floecat.errors import (
+    BoundExceededError,
+    FloecatError,
+    ForbiddenError,
+    InvalidMetadataError,
+)
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.kept_files import KeptFiles
@@ -274,21 +280,41 @@ class SharedFiles:
         """Adds what those of some entries need that may share a file."""
         found: list[StoredArea] = []
         try:
-            neighbours = [near.table for near in asked if self._may_share(dropped, near, found)]
+            neighbours = [near.table for near in asked if self._is_neighbour(dropped, near, found)]
         finally:
             self._live.remember(found)
         for table in neighbours:
             its_storage = dropped.storages[table.catalog_id]
             if table.kind == "table":
-                add(kept, dropped.storage, table, its_storage)
+                with self._of_account(dropped, table):
+                    add(kept, dropped.storage, table, its_storage)
             elif dropped.storage.shares(table.metadata_location, its_storage):
                 kept.add(table.metadata_location)
+
+    def _is_neighbour(self, dropped: _Dropped, near: NearTable, found: list[StoredArea]) -> bool:
+        with self._of_account(dropped, near.table):
+            return self._may_share(dropped, near, found)
+        return False
+
+    @contextmanager
+    def _of_account(self, dropped: _Dropped, table: LiveTable) -> Iterator[None]:
+        """A block that reads a live table. One of another account that is unknown needs its own locations."""
+        try:
+            yield
+        except SharedFilesUnknownError:
+            own = self._live.own_storages().get(table.catalog_id)
+            if own is None or own.account_id == dropped.storage.account_id:
+                raise
+            if overlaps(dropped.area, folder_area(map(str, own.allowed.roots))):
+                raise SharedFilesUnknownError(
+                    "Cannot tell which files a table of another account needs in a location that both may use"
+                ) from None
 
     def _may_share(self, dropped: _Dropped, near: NearTable, found: list[StoredArea]) -> bool:
         table = near.table
         its_storage = dropped.storages.get(table.catalog_id)
         if its_storage is None:
-            raise SharedFilesUnknownError(f"The catalog of the live table {table.entry_id} is new: try again")
+            raise SharedFilesUnknownError("A catalog was made meanwhile: try again")
         common = Area(folder for folder in dropped.area if dropped.storage.shares_below(folder, its_storage))
         if dropped.area and not common:
             return False  # on another store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from floecat.errors import BadRequestError
 from floecat.fileio.base import DeleteFailure, DeleteOutcome, FileIO
@@ -21,6 +22,7 @@ class CatalogStorage:
 
     Attributes:
         allowed: the locations that the catalog may read, write and delete.
+        account_id: whose catalog it is.
     """
 
     def __init__(
@@ -29,8 +31,10 @@ class CatalogStorage:
         access: StorageAccess,
         prefixes: Mapping[str, StorageAccess] | None = None,
         artifact_locations: Sequence[str] = (),
+        account_id: UUID | None = None,
     ) -> None:
         self.allowed: Final = allowed
+        self.account_id: Final = account_id
         self._access = access
         by_prefix = {normalize_location(prefix): found for prefix, found in (prefixes or {}).items()}
         self._prefixes = sorted(by_prefix.items(), key=lambda item: len(item[0].path), reverse=True)
@@ -113,7 +117,8 @@ class CatalogStorage:
 
     def _widened(self, locations: Iterable[str]) -> CatalogStorage:
         allowed = AllowedLocations((*map(str, self.allowed.roots), *locations))
-        return CatalogStorage(allowed, self._access, {str(prefix): found for prefix, found in self._prefixes})
+        prefixes = {str(prefix): found for prefix, found in self._prefixes}
+        return CatalogStorage(allowed, self._access, prefixes, account_id=self.account_id)
 
     def _access_of(self, location: str) -> StorageAccess:
         if not self._prefixes:

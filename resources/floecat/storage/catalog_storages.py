@@ -51,6 +51,7 @@ class CatalogStorages:
                 AllowedLocations(roots),
                 self._access_of(row),
                 artifact_locations=self._artifact_locations,
+                account_id=row.account_id,
             )
             built = self._built[row.id] = (version, storage)
         return built[1]
@@ -65,7 +66,10 @@ class CatalogStorages:
         return {row.id: self.of(row) for row in catalogs.list_all_accounts(conn)}
 
     def all_widened(self, conn: Connection) -> dict[UUID, CatalogStorage]:
-        """As `all`, each with artifacts, and with locations of other catalogs that mean the same files."""
+        """As `all`, each with artifacts, and with locations of other catalogs that mean the same files.
+
+        Catalogs of several accounts may have the same one.
+        """
         own = {catalog_id: storage.with_artifacts for catalog_id, storage in self.all(conn).items()}
         first = {storage.access_key: storage for storage in own.values()}
         widened = {key: storage.with_neighbours(own.values()) for key, storage in first.items()}

@@ -213,6 +213,9 @@ class FakeLiveTables:
     def storages(self) -> Mapping[uuid.UUID, CatalogStorage]:
         return {self.catalog_id: storage_at(self.roots, self.files)}
 
+    def own_storages(self) -> Mapping[uuid.UUID, CatalogStorage]:
+        return self.storages()
+
 
 def new_purger(
     live: FakeLiveTables,

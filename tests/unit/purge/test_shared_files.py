@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.values.bounds import Bounds
 from floecat.purge.live_tables import StoredTables
 from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
 from floecat.store import entry_changes, tables
 from floecat.store.database.engine import Store
 from floecat.store.documents import compress
-from tests.storages import storage_at, storages_at
+from tests.storages import storages_at
 from tests.unit.purge.table_files import TableFiles
 from tests.unit.purge.test_worker import NOW_MS, Catalog, SetClock, new_table
 
@@ -43,8 +43,8 @@ class Place:
     def kept(self, table: TableFiles | None = None, bounds: Bounds | None = None) -> list[str]:
         """The files of a dropped table that stay, as a process finds them that has just started."""
         dropped = table or self.dropped
-        storage = storage_at(AllowedLocations([self.warehouse]), self.files)
-        live = StoredTables(self.store, storages_at(self.files), SetClock())
+        storages = storages_at(self.files)
+        storage, live = storages.of(self.catalog.row), StoredTables(self.store, storages, SetClock())
         shared = SharedFiles(live, bounds=bounds or Bounds())
         with shared.collect(storage, dropped.metadata_location, dropped.metadata()) as kept:
             return [location for location in dropped.remaining() if location in kept]
@@ -143,13 +143,19 @@ def test_what_exceeds_a_bound_is_read_again_under_another_bound(place: Place) ->
     assert place.kept(bounds=Bounds(manifest_entries=5)) == []
 
 
+@pytest.mark.parametrize("account_id", [None, uuids.uuid7()])
 def test_a_table_that_is_unknown_is_looked_up_although_it_lies_elsewhere(
-    place: Place, tmp_path: Path
+    place: Place, tmp_path: Path, account_id: UUID | None
 ) -> None:
-    """It may have got files of the dropped table from anywhere, whatever its catalog may use."""
+    """It may have got files of the dropped table from wherever its account may read, and from there alone."""
     elsewhere = (tmp_path / "elsewhere").as_uri()
     large = new_table(place.files, f"{elsewhere}/large", 5)
-    Catalog(place.store, elsewhere).register(large, "large")
+    Catalog(place.store, elsewhere, account_id=account_id or place.catalog.account_id).register(
+        large, "large"
+    )
+    if account_id is not None:
+        assert place.kept(bounds=Bounds(manifest_entries=4)) == []
+        return
     with pytest.raises(SharedFilesUnknownError, match="manifest-entries"):
         place.kept(bounds=Bounds(manifest_entries=4))
 

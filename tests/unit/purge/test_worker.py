@@ -54,11 +54,13 @@ class SetClock:
 class Catalog:
     """A catalog with one namespace, and tables in it."""
 
-    def __init__(self, store: Store, warehouse: str, *further: str) -> None:
+    def __init__(
+        self, store: Store, warehouse: str, *further: str, account_id: uuid.UUID | None = None
+    ) -> None:
         self.store = store
         self.id = uuids.uuid7()
         self.namespace_id = uuids.uuid7()
-        self.account_id = account_id = uuids.uuid7()
+        self.account_id = account_id = account_id or uuids.uuid7()
         self.row = catalogs.CatalogRow(
             self.id, account_id, str(self.id), warehouse, further, {}, 0, NOW_MS, NOW_MS
         )

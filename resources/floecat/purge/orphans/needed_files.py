@@ -195,7 +195,14 @@ class NeededFilesReader:
         if lies_below(payload.location, folder) or payload.format != "iceberg" or document is None:
             files.add_folder(payload.location)
         if document is not None and payload.format == "iceberg":
-            self.add_reachable(files, its_storage, payload.metadata_location, decompress(document))
+            try:
+                self.add_reachable(files, its_storage, payload.metadata_location, decompress(document))
+            except SharedFilesUnknownError:
+                if job.account_id == storage.account_id:
+                    raise
+                raise SharedFilesUnknownError(
+                    "Cannot tell which files a purge of another account deletes in the same location"
+                ) from None
 
     def _staged_locations(self) -> Iterator[str]:
         with self._store.read() as conn:

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.conftest import connections, disk_warehouse, s3_warehouse, warehouse
 from tests.engines.programs import ProgramMissingError
+
+__all__ = ["EngineReport", "connections", "disk_warehouse", "s3_warehouse", "warehouse"]
 
 _REPORTS = pytest.StashKey[dict[str, "EngineReport"]]()
 

@@ -47,7 +47,7 @@ def client(go_client: Path, warehouse: Warehouse, engine: EngineReport) -> Itera
 
 
 class TestGo(ClientFlows):
-    """The common flows, and what only iceberg-go has."""
+    """The common flows, and what only iceberg-go has. It takes formats of delete files in capitals only."""
 
     @pytest.mark.parametrize("version", ["2", "3"])
     @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])

@@ -46,4 +46,6 @@ def client(rust_client: Path, warehouse: Warehouse, engine: EngineReport) -> Ite
 
 
 class TestRust(ClientFlows):
-    """The common flows."""
+    """The common flows. It reads no deletion vectors."""
+
+    reads_deletes_of_duckdb = frozenset({"2"})

@@ -302,6 +302,22 @@ class TestMode:
         assert told["scan-planning-mode"] == "server"
         assert own["config"]["scan-planning-mode"] == "client"
 
+    def test_tables_with_row_lineage_are_left_to_clients(
+        self, start_catalog: Callable[..., CatalogServer], connect: Callable[[CatalogServer], Catalog]
+    ) -> None:
+        """Unless they ask for it: a compaction from a plan would lose when a row was last changed."""
+        catalog = connect(start_catalog(FLOECAT_GATEWAY_SCAN_PLANNING_MODE="server"))
+        namespace = catalog.create_namespace((unique("mode"),))
+        for mode, told in ((None, "client"), ("server", "server")):
+            properties = {"format-version": "3"} | ({"scan-planning-mode": mode} if mode else {})
+            table = catalog.create_table(namespace, properties=properties)
+            answers = [table.created, catalog.get(table.path), catalog.get(table.path)]
+            assert [each.json()["config"]["scan-planning-mode"] for each in answers] == [told] * 3
+            plan = {"select": ["id", "_last_updated_sequence_number"]}
+            refused = catalog.post(f"{table.path}/plan", plan)
+            assert_error(refused, 406, "UnsupportedOperationException")
+            assert catalog.post(f"{table.path}/plan", {"select": ["id", "_row_id"]}).is_success
+
 
 class TestLongPlans:
     """Plans that are made after their request was answered."""

@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
-__all__ = ["ProgramMissingError", "archive", "cache_folder", "jar", "java_home", "program"]
+__all__ = ["ProgramMissingError", "archive", "cache_folder", "jar", "java_home", "program", "python_with"]
 
 _DOWNLOAD_S = 900
 _JVM_FOLDERS = ("/usr/lib/jvm", "/opt", "/Library/Java/JavaVirtualMachines")
@@ -112,3 +113,30 @@ def archive(coordinate: str) -> Path:
         (top,) = Path(folder).iterdir()
         top.rename(target)
     return target
+
+
+def python_with(name: str, *requirements: str) -> Path:
+    """The Python of a virtual environment of its own, which has packages that do not go with ours.
+
+    Args:
+        name: of the environment, with the versions that are in it.
+        requirements: as pip takes them.
+
+    Raises:
+        ProgramMissingError: the packages could not be installed.
+    """
+    target = cache_folder() / "python" / name
+    python = target / "bin" / "python"
+    if (target / "installed").exists():
+        return python
+    steps = [
+        [sys.executable, "-m", "venv", "--clear", str(target)],
+        [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", *requirements],
+    ]
+    for step in steps:
+        done = subprocess.run(step, capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False)
+        if done.returncode:
+            said = (done.stdout + done.stderr).strip().splitlines()
+            raise ProgramMissingError(f"pip could not bring {', '.join(requirements)}: {' '.join(said[-2:])}")
+    (target / "installed").touch()
+    return python

@@ -23,7 +23,7 @@ from floecat.catalog.recent_loads import RecentLoads
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, Labels, LoadedTable
 from floecat.entries.formats import TableFormats
-from floecat.entries.lookup import Entries, Entry
+from floecat.entries.lookup import Document, Entries, Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import missing_table
 from floecat.entries.prepared_changes import AnyPrepared
@@ -166,7 +166,8 @@ class TableLoader:
         state = entry.row.state
         self._loads.note(state.id)
         location = state.metadata_location
-        planning_mode = self._planning_mode_of(catalog, entry.document.property(SCAN_PLANNING_MODE))
+        of_table = entry.document.property(SCAN_PLANNING_MODE)
+        planning_mode = self._planning_mode_of(catalog, of_table, partial(_has_row_lineage, entry.document))
         etag = etag_of(state, mode, entry.labels, planning_mode)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
@@ -190,7 +191,8 @@ class TableLoader:
             metadata: of the table.
             state: of the entry; `None` for a staged table, which has neither file nor tag.
         """
-        planning_mode = self._planning_mode_of(catalog, metadata.properties.get(SCAN_PLANNING_MODE))
+        of_table = metadata.properties.get(SCAN_PLANNING_MODE)
+        planning_mode = self._planning_mode_of(catalog, of_table, lambda: metadata.has_row_lineage)
         config = _config(catalog, metadata.location, planning_mode)
         pieces, table_uuid = metadata.pieces(), metadata.table_uuid
         if state is None:
@@ -216,13 +218,17 @@ class TableLoader:
 
     def planning_mode(self, catalog: Catalog) -> str | None:
         """Who plans scans of tables of a catalog that do not say; None leaves it to clients."""
-        return self._planning_mode_of(catalog, None)
+        return _known_mode(catalog.properties.get(SCAN_PLANNING_MODE)) or self._planning_mode
 
-    def _planning_mode_of(self, catalog: Catalog, of_table: str | None) -> str | None:
-        for mode in (of_table, catalog.properties.get(SCAN_PLANNING_MODE)):
-            if mode is not None and mode.lower() in _PLANNING_MODES:
-                return mode.lower()
-        return self._planning_mode
+    def _planning_mode_of(
+        self, catalog: Catalog, of_table: str | None, has_row_lineage: Callable[[], bool]
+    ) -> str | None:
+        said = _known_mode(of_table)
+        if said is not None:
+            return said
+        mode = self.planning_mode(catalog)
+        # Plans have no sequence numbers: a compaction from one would lose those of the rows.
+        return "client" if mode == "server" and has_row_lineage() else mode
 
 
 class FastLoad(msgspec.Struct, frozen=True):
@@ -333,6 +339,14 @@ def _mode(snapshots: str) -> SnapshotsMode:
     if snapshots == "refs":
         return "refs"
     raise BadRequestError("Invalid parameter snapshots: must be all or refs")
+
+
+def _known_mode(mode: str | None) -> str | None:
+    return mode.lower() if mode is not None and mode.lower() in _PLANNING_MODES else None
+
+
+def _has_row_lineage(document: Document[TableMetadata]) -> bool:
+    return document.may_mention("next-row-id") and document.parsed().has_row_lineage
 
 
 def _config(catalog: Catalog, location: str, planning_mode: str | None) -> Mapping[str, str]:

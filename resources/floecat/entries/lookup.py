@@ -89,9 +89,12 @@ class Document(Generic[V]):
     def property(self, name: str) -> str | None:
         """A property of the table or view; a document that does not mention the name is not parsed for it."""
         if name not in self._properties:
-            is_mentioned = self._parsed is not None or msgspec.json.encode(name) in self._data
-            self._properties[name] = self.parsed().properties.get(name) if is_mentioned else None
+            self._properties[name] = self.parsed().properties.get(name) if self.may_mention(name) else None
         return self._properties[name]
+
+    def may_mention(self, name: str) -> bool:
+        """Whether the name of a field or property may be in the document; parses nothing."""
+        return self._parsed is not None or msgspec.json.encode(name) in self._data
 
     def parsed_already(self) -> V | None:
         """The parsed document, if it was parsed before."""

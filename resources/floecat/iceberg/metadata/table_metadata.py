@@ -320,6 +320,11 @@ class TableMetadata:
     def _structs(self, name: str, type: type[T]) -> tuple[T, ...]:
         return self._elements(name, lambda element: decode_json(element, type, name))
 
+    @property
+    def has_row_lineage(self) -> bool:
+        """Whether each row has an id and the sequence number of its last change."""
+        return self.format_version >= 3
+
     # -- schemas, specs and orders --------------------------------------------------------------------------
 
     @cached_property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from floecat.errors import BadRequestError, InvalidMetadataError
+from floecat.errors import BadRequestError, InvalidMetadataError, UnsupportedOperationError
 from floecat.iceberg.manifests.lists import ManifestFile
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -22,6 +22,7 @@ from floecat.planning.filters.transforms import result_type
 __all__ = ["ScanTarget", "resolve", "spec_types"]
 
 _APPEND: Final = "append"
+_LAST_UPDATED: Final = "_last_updated_sequence_number"
 
 _METADATA_COLUMNS: Final = frozenset(
     {
@@ -30,7 +31,7 @@ _METADATA_COLUMNS: Final = frozenset(
         "_commit_snapshot_id",
         "_deleted",
         "_file",
-        "_last_updated_sequence_number",
+        _LAST_UPDATED,
         "_partition",
         "_pos",
         "_row_id",
@@ -87,7 +88,9 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
     Raises:
         BadRequestError: no such snapshot, both kinds of range, an unknown column, a negative number of rows,
             or a filter that cannot be bound.
+        UnsupportedOperationError: it selects what plans cannot say of the rows.
     """
+    _check_lineage(metadata, request)
     is_incremental = request.start_snapshot_id is not None or request.end_snapshot_id is not None
     snapshots = _appended(metadata, request) if is_incremental else _current(metadata, request)
     last = request.end_snapshot_id if is_incremental else (snapshots[0].snapshot_id if snapshots else None)
@@ -113,6 +116,15 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
         unlike=None if request.unlike is None else _snapshot(metadata, request.unlike),
         snapshot_id=last,
     )
+
+
+def _check_lineage(metadata: TableMetadata, request: ScanRequest) -> None:
+    """Refuses a column that the reader would fill with nulls, and that a writer would lose for good."""
+    if metadata.has_row_lineage and _LAST_UPDATED in request.select:
+        raise UnsupportedOperationError(
+            f"A plan cannot tell {_LAST_UPDATED}: its files have no sequence numbers."
+            " Set scan-planning-mode to client for tables of format version 3"
+        )
 
 
 def _current(metadata: TableMetadata, request: ScanRequest) -> tuple[SnapshotSummary, ...]:

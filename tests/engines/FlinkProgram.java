@@ -65,8 +65,9 @@ public final class FlinkProgram {
         TableResult result = environments.get(mode).executeSql(argument);
         if (argument.startsWith("INSERT")) {
           result.await();
+        } else {
+          print(result);
         }
-        print(result);
       }
       case "start" -> {
         JobClient job = environments.get(mode).executeSql(argument).getJobClient().orElseThrow();

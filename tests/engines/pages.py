@@ -21,5 +21,4 @@ def blocks(page: str, language: str) -> list[str]:
 def properties(block: str) -> dict[str, str]:
     """The names and values of lines such as `name value`, `name=value` and `name: value`."""
     lines = (line.strip() for line in block.splitlines())
-    parts = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] != "#")
-    return {name: value for name, value in parts}
+    return dict(re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] != "#")

@@ -31,7 +31,8 @@ SELECT id, CAST(IF(id % 9 = 0, NULL, id % 11 - 1) AS int) n,
   date_add(DATE'2026-01-01', CAST(id % 70 AS int)) d,
   TIMESTAMP'2026-01-01 00:30:00.5' + make_dt_interval(0, CAST(id AS int) * 20) ts,
   CAST(id / 4 - 2 AS decimal(9, 2)) dec,
-  CASE id % 6 WHEN 0 THEN float('NaN') WHEN 1 THEN NULL WHEN 2 THEN float('-Infinity') ELSE float(id % 3) END f,
+  CASE id % 6 WHEN 0 THEN float('NaN') WHEN 1 THEN NULL WHEN 2 THEN float('-Infinity')
+    ELSE float(id % 3) END f,
   CASE id % 7 WHEN 0 THEN double('NaN') WHEN 1 THEN NULL WHEN 2 THEN double('Infinity')
     WHEN 3 THEN double('-0.0') ELSE double(id) / 2 END db,
   id % 5 = 0 b, CAST(element_at(array('a', 'ab', NULL), CAST(id % 3 + 1 AS int)) AS binary) bin,

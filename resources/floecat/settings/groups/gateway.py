@@ -143,5 +143,5 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
 
     scan_planning_mode: Annotated[str | None, choice("client", "server")] = None
     """Who plans the scans of tables without the property `scan-planning-mode` (of the table, or of its
-    catalog): told to clients in `/v1/config` and with each table. Default: clients decide. Tables of format version 3
-    are told `client` in place of `server`: plans do not carry their row lineage."""
+    catalog): told to clients in `/v1/config` and with each table. Default: clients decide. Tables of
+    format version 3 are told `client` in place of `server`: plans do not carry their row lineage."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from floecat.iceberg.parquet.column_chunks import ColumnChunk
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, field_places, read_struct
 
-__all__ = ["meter_column"]
+__all__ = ["largest_page", "meter_column"]
 
 _TYPE, _UNCOMPRESSED, _COMPRESSED = 1, 2, 3
 _DATA, _DICTIONARY, _DATA_V2 = 5, 7, 8
@@ -65,6 +65,19 @@ def meter_column(data: bytes, chunk: ColumnChunk, count: Callable[[int], None]) 
         raise ThriftError("a page has no valid header") from None
 
 
+def largest_page(data: bytes, chunk: ColumnChunk) -> int:
+    """Bytes of the largest page of a column of a row group, once it is inflated.
+
+    Args:
+        data: the file.
+        chunk: the column, as the footer describes it.
+
+    Raises:
+        ThriftError: the pages are damaged.
+    """
+    return max((page.header[_UNCOMPRESSED] for page in _pages(data, chunk)), default=0)
+
+
 def _meter_column(data: bytes, chunk: ColumnChunk, count: Callable[[int], None]) -> None:
     count(_PAGE_BYTES)
     repeated = 0
@@ -84,10 +97,12 @@ def _meter_column(data: bytes, chunk: ColumnChunk, count: Callable[[int], None])
         elif encoding == _PREFIXES:
             # each text may be as long as all suffixes together
             count(header[_UNCOMPRESSED] * values)
-    if dictionary is None or chunk.physical_type != "BYTE_ARRAY":
+    if dictionary is None or chunk.physical_type not in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
         return
     longest = dictionary.header[_UNCOMPRESSED]
-    if longest * repeated > _SMALL_BYTES:
+    if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        longest //= max(1, dictionary.header[_DICTIONARY].get(_VALUES, 0))
+    elif longest * repeated > _SMALL_BYTES:
         longest = _longest_entry(data, dictionary, chunk.compression)
     count(longest * repeated)
 

@@ -18,6 +18,10 @@ from floecat.statistics.files.theta import SketchBuilder
 __all__ = ["ColumnCounts"]
 
 _MOST_CHARACTERS: Final = 64
+_MOST_BYTES: Final = 4 * (_MOST_CHARACTERS + 1)
+"""Of so many, with one more to see that there are more."""
+_LONG: Final = 1 << 10
+"""Mean length from which on no repeated values are looked for before they are hashed, which copies them."""
 _HELD_EXTREMES: Final = 64
 _FIRST_VALUES: Final = 1 << 14
 _BYTES: Final = frozenset({"binary", "fixed"})
@@ -91,13 +95,16 @@ class ColumnCounts:
         While there are few distinct ones, they are found first, which costs less than to hash all. As soon as
         the sketch is full, it passes over nearly all hashes, repeated ones too.
         """
-        while self._sketch.is_exact and len(values):
+        while self._sketch.is_exact and len(values) and not _is_long(values):
             distinct = pc.unique(values[:_FIRST_VALUES])
             self._sketch.add(hash_values(distinct, self._type))
             values = values[_FIRST_VALUES:]
         self._sketch.add(hash_values(values, self._type))
 
     def _add_extremes(self, values: pa.Array) -> None:
+        if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+            # order and bounds rest on the first characters: a value may be most of what memory holds
+            values = pc.binary_slice(values.cast(pa.binary()), 0, _MOST_BYTES)
         found = pc.min_max(values)
         self._extremes.append(pa.array([found["min"], found["max"]], values.type))
         if len(self._extremes) > _HELD_EXTREMES:
@@ -110,7 +117,8 @@ class ColumnCounts:
         if self._extremes:
             found = pc.min_max(pa.concat_arrays(self._extremes))
             ends = pa.array([found["min"], found["max"]], self._extremes[0].type)
-            lower, upper = self._bounds(*encode(ends, self._type).to_pylist())
+            singles = ends if pa.types.is_binary(ends.type) else encode(ends, self._type)
+            lower, upper = self._bounds(*singles.to_pylist())
         return ColumnSummary(
             self._term.field_id,
             self.value_count,
@@ -135,6 +143,13 @@ class ColumnCounts:
             kept = upper[:_MOST_CHARACTERS].rstrip(b"\xff")
             return lower[:_MOST_CHARACTERS], kept[:-1] + bytes([kept[-1] + 1]) if kept else None
         return lower[:_MOST_CHARACTERS], upper
+
+
+def _is_long(values: pa.Array) -> bool:
+    if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
+        return False
+    mean = pc.mean(pc.binary_length(values)).as_py()
+    return mean is not None and mean > _LONG
 
 
 def _null_uses(values: pa.DictionaryArray) -> int:

@@ -160,7 +160,7 @@ class FileSummaries:
                     most_decoded_bytes=self._most_decoded,
                     bounds=self._bounds,
                 )
-            case "orc" if self._most_decoded is not None:
+            case "orc" | "avro" if self._most_decoded is not None:
                 raise NeedsProcessError
             case "orc":
                 return OrcSource(

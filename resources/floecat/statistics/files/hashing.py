@@ -16,6 +16,7 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from floecat.iceberg.schemas.single_values import encode
 from floecat.iceberg.schemas.types import PrimitiveType
@@ -123,6 +124,16 @@ def _hash_short(words: Hashes, lengths: Hashes | np.uint64) -> Hashes:
 
 
 def _hash_binary(values: pa.BinaryArray) -> Hashes:
+    is_long = pc.greater(pc.binary_length(values), _LONGEST)
+    if not pc.any(is_long).as_py():
+        return _hash_short_binary(values)
+    short = _hash_short_binary(values.filter(pc.invert(is_long)))
+    if pc.all(is_long).as_py():
+        return _hash_long(values)
+    return np.concatenate([short, _hash_long(values.filter(is_long))])
+
+
+def _hash_short_binary(values: pa.BinaryArray) -> Hashes:
     ends = np.frombuffer(values.buffers()[1] or bytes(4), np.int32)
     offsets = ends[values.offset : values.offset + len(values) + 1].astype(np.int64)
     first, end = int(offsets[0]), int(offsets[-1])
@@ -131,15 +142,17 @@ def _hash_binary(values: pa.BinaryArray) -> Hashes:
     data[: end - first] = np.frombuffer(values.buffers()[2] or b"", np.uint8)[first:end]
     starts = offsets[:-1] - first
     lengths = np.diff(offsets)
-    is_short = (lengths > 0) & (lengths <= _LONGEST)
-    long = values.filter(pa.array(lengths > _LONGEST)).to_pylist() if not is_short.all() else []
-    starts, lengths = starts[is_short], lengths[is_short]
+    is_empty = lengths == 0
+    if is_empty.any():
+        starts, lengths = starts[~is_empty], lengths[~is_empty]
     words = data.view(np.uint64)
-    short = _in_chunks(len(starts), lambda part: _hash_bytes(words, starts[part], lengths[part]))
-    if not long:
-        return short
-    hashes = [mmh3.hash64(value, SEED, True, signed=False)[0] >> 1 for value in long]
-    return np.concatenate([short, np.array(hashes, np.uint64)])
+    return _in_chunks(len(starts), lambda part: _hash_bytes(words, starts[part], lengths[part]))
+
+
+def _hash_long(values: pa.BinaryArray) -> Hashes:
+    """Hashes values one by one: each may be most of what memory holds."""
+    hashes = (mmh3.hash64(value.as_py(), SEED, True, signed=False)[0] >> 1 for value in values)
+    return np.fromiter(hashes, np.uint64, len(values))
 
 
 def _hash_bytes(words: Hashes, starts: _Int64s, lengths: _Int64s) -> Hashes:

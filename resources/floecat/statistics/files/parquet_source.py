@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Final
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from floecat.errors import InvalidDeltaTableError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.parquet.column_chunks import ColumnChunk, read_row_groups
-from floecat.iceberg.parquet.decoded_pages import meter_column
+from floecat.iceberg.parquet.decoded_pages import largest_page, meter_column
 from floecat.iceberg.parquet.field_ids import FooterSchema, fields_of, footer_schema
 from floecat.iceberg.parquet.footers import TAIL_LENGTH, footer_length
 from floecat.iceberg.parquet.parquet_schema import SchemaNode
@@ -39,6 +39,11 @@ _MOST_OVERSHOT: Final = 4
 """How many times more memory decoded rows may take than their stored bytes tell."""
 
 _LARGEST_WINDOW: Final = 8 << 20
+_OF_ANY_LENGTH: Final = frozenset({"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"})
+_TEXTS_SHARE: Final = 16
+"""Of the decoded bytes that are allowed, what a column of such values may take: they are held several times
+while they are counted, and numbers are decoded batch by batch."""
+
 _DICTIONARY_WIDTH: Final = 3
 """Bytes of a value below which strings are places in a dictionary; some may be in it more than once."""
 
@@ -80,8 +85,9 @@ class ParquetSource:
             names: ids of columns of files that have none.
             memory_bytes: bounds the values of a column that are decoded at a time; a page, a dictionary and a
                 single value are read as a whole.
-            most_decoded_bytes: bounds what the columns that are read decode to, together, which is known
-                before for small files only; None for any number.
+            most_decoded_bytes: bounds what the columns that are read decode to, together, and a part of it
+                what each column of texts or bytes does. That is known before for small files only; None for
+                any number.
             bounds: limits for the file.
 
         Raises:
@@ -98,6 +104,7 @@ class ParquetSource:
         if most_decoded_bytes is not None and not is_small:
             raise NeedsProcessError
         self._may_decode = most_decoded_bytes
+        self._most_texts = (most_decoded_bytes or 0) // _TEXTS_SHARE
         self._metered = Lock()
         self._whole = files.read_range(location, 0, size_bytes) if is_small else None
         footer, root = self._read_footer()
@@ -186,16 +193,27 @@ class ParquetSource:
                 batch = next(batches, None)
             if batch is None:
                 return
-            check_memory(self.location, batch, _MOST_OVERSHOT * self._memory_bytes)
+            check_memory(self.location, batch.nbytes, _MOST_OVERSHOT * self._memory_bytes)
             yield dict(zip(ids, batch.columns, strict=True))
 
     def _check_decoded(self, leaf: int) -> None:
-        if self._may_decode is None or self._whole is None:
+        if self._whole is None:
+            return
+        if self._may_decode is None:
+            with suppress(ThriftError):  # Arrow tells what is damaged
+                for chunk in self._chunks(leaf):
+                    largest = largest_page(self._whole, chunk)
+                    check_memory(self.location, largest, _MOST_OVERSHOT * self._memory_bytes)
             return
 
+        has_texts = self.metadata.schema.column(leaf).physical_type in _OF_ANY_LENGTH
+        left = self._most_texts if has_texts else self._may_decode
+
         def count(size_bytes: int) -> None:
+            nonlocal left
             self._may_decode = (self._may_decode or 0) - size_bytes
-            if self._may_decode < 0:
+            left -= size_bytes
+            if min(self._may_decode, left) < 0:
                 raise NeedsProcessError
 
         try:

@@ -109,7 +109,7 @@ class OrcSource:
         for stripe in range(self._file.nstripes):
             with self._lock, reading(self._location, self._input):
                 batch = self._file.read_stripe(stripe, columns)
-            check_memory(self._location, batch, self._memory_bytes)
+            check_memory(self._location, batch.nbytes, self._memory_bytes)
             yield {id: batch.column(columns.index(self._places[id][0])) for id in field_ids}
 
 

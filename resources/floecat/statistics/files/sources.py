@@ -88,18 +88,18 @@ def check_bound(bounds: Bounds, bound: str, location: str, number: int, problem:
         raise UnreadableFileError(location, f"{problem} {most:,} ({key})")
 
 
-def check_memory(location: str, decoded: pa.RecordBatch, memory_bytes: int) -> None:
+def check_memory(location: str, decoded_bytes: int, memory_bytes: int) -> None:
     """Refuses a file of which more has to be decoded at a time than fits.
 
     Args:
         location: of the file.
-        decoded: what was decoded.
+        decoded_bytes: what is, or would be, decoded.
         memory_bytes: what may be.
 
     Raises:
         UnreadableFileError: there is more; the setting is named.
     """
-    if decoded.nbytes > max(memory_bytes, _LEAST_MEMORY):
+    if decoded_bytes > max(memory_bytes, _LEAST_MEMORY):
         raise UnreadableFileError(
             location, f"some of it takes more than {memory_bytes:,} bytes (floecat.statistics.memory-bytes)"
         )

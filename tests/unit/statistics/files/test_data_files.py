@@ -640,8 +640,8 @@ def _small(schema_type: object, values: pa.Array, folder: Path, **options: Any) 
 
 
 def test_small_files_are_read_where_little_memory_may_be_taken(tmp_path: Path) -> None:
-    values = pa.array(["x" * 100] * 1000)
-    assert column(_small("string", values, tmp_path), 1).value_count == 1000
+    values = pa.array(["x" * 100] * 500)
+    assert column(_small("string", values, tmp_path), 1).value_count == 500
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
@@ -649,6 +649,48 @@ def test_a_text_that_decodes_to_much_needs_a_process(tmp_path: Path, dictionary:
     values = pa.array(["x" * 100_000] * (_MEMORY_BYTES // 100_000 + 1))
     with pytest.raises(NeedsProcessError):
         _small("string", values, tmp_path, use_dictionary=dictionary)
+
+
+@pytest.mark.parametrize("kind", ["text", "repeated bytes"])
+def test_a_column_of_long_values_needs_a_process_before_the_file_does(tmp_path: Path, kind: str) -> None:
+    """Such values are held several times while they are counted."""
+    size = _MEMORY_BYTES // 10
+    type, values = "string", pa.array(["x" * size])
+    if kind == "repeated bytes":
+        type, values = f"fixed[{size // 10}]", pa.array([b"x" * (size // 10)] * 30, pa.binary(size // 10))
+    with pytest.raises(NeedsProcessError):
+        _small(type, values, tmp_path, dictionary_pagesize_limit=size)
+
+
+def test_a_page_that_is_too_large_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    size = 6 << 20
+    file = write_parquet(
+        tmp_path, "f.parquet", with_ids({1: ("s", pa.array(["x" * size]))}), compression="zstd"
+    )
+    schema = schema_of((1, "s", "string"))
+    previous = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(previous)
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(UnreadableFileError, match=r"more than .* \(floecat\.statistics\.memory-bytes\)"):
+            read(schema, file, memory_bytes=2 << 20, threads=1)
+        assert (pool.max_memory() or 0) < size
+    finally:
+        pa.set_memory_pool(previous)
+    assert column(read(schema, file), 1).size_bytes == size
+
+
+@pytest.mark.parametrize("type", ["string", "binary"])
+def test_long_values_have_short_bounds(type: str, tmp_path: Path) -> None:
+    texts = ["é" * 64, "é" * 65, "é" * 64 + "z" * 5000, "ab", "é" * 63]
+    arrow = pa.string() if type == "string" else pa.binary()
+    values = pa.array([text.encode() for text in texts], pa.binary()).cast(arrow)
+    found = column(
+        read(schema_of((1, "c", type)), write_parquet(tmp_path, "f.parquet", with_ids({1: ("c", values)}))), 1
+    )
+    assert found.lower == b"ab"
+    upper = ("é" * 63 + "ê").encode() if type == "string" else b"\xc3\xa9" * 31 + b"\xc3\xaa"
+    assert (found.upper, distinct(found)) == (upper, 5)
 
 
 def test_many_rows_need_a_process(tmp_path: Path) -> None:

@@ -76,6 +76,10 @@ def test_statistics_are_put_listed_and_found_by_target(records: Records):
         ({"target": {"kind": "table"}, "table": {"row-count": 2**63}}, "row-count must be between 0"),
         ({"target": {"kind": "column", "column-id": 10**19}, "scalar": {}}, "column-id must be between 0"),
         ({"target": {"kind": "expression", "engine-kind": "x", "engine-expression-key": "!"}}, "base64"),
+        ({"target": {"kind": "table"}, "table": {}, "tabel": {}}, "tabel"),
+        ({"target": {"kind": "table", "id": 1}, "table": {}}, "id"),
+        ({"target": {"kind": "table"}, "table": {"row_count": 3}}, "row_count"),
+        ({"target": {"kind": "column", "column-id": 1}, "scalar": {"ndv": {"exakt": 3}}}, "exakt"),
     ],
 )
 def test_bad_records_are_refused(records: Records, record: Any, message: str):
@@ -106,6 +110,9 @@ def test_a_foreign_key_has_all_its_fields(records: Records):
     for change in ({"columns": [{}]}, {"referenced-table": None, "referenced-table-id": None}):
         refused = records.send("PUT", "constraints", {"constraints": [key | change]})
         assert_error(refused, 400, "IllegalArgumentException")
+    for change in ({"enforce": True}, {"columns": [{"column-id": 1, "colum-name": "id"}]}):
+        unknown = records.send("PUT", "constraints", {"constraints": [key | change]})
+        assert "unknown field" in assert_error(unknown, 400, BAD)
     assert_error(records.send("DELETE", "constraints", params={"name": "x"}), 404, "NotFoundException")
     assert records.send("DELETE", "constraints", params={"name": "fk"}).json()["constraints"] == []
 
@@ -117,6 +124,8 @@ def test_index_artifacts_are_put_and_found_by_their_file(table: Table, records: 
     digest = hashlib.sha256(b"F\x1fs3://lake/1.parquet").hexdigest()
     assert records.get(f"index-artifacts/file-{digest}").json() == artifact
     assert_error(records.get("index-artifacts/table"), 404, "NotFoundException")
+    unknown = records.send("POST", "index-artifacts", {"artifacts": [artifact | {"etag": "x"}]})
+    assert "unknown field" in assert_error(unknown, 400, BAD)
     bad = artifact | {"coverage": {"rows-indexed": -1}}
     answer = records.send("POST", "index-artifacts", {"artifacts": [bad]})
     assert_error(answer, 400, "IllegalArgumentException")

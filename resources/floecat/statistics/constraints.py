@@ -73,7 +73,9 @@ class ActionRule(Enum):
     SET_DEFAULT = "set-default"
 
 
-class ConstraintColumn(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class ConstraintColumn(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """A column of a constraint: its field id, its full name, or both, and its place from 1."""
 
     column_id: int = 0
@@ -81,14 +83,14 @@ class ConstraintColumn(msgspec.Struct, frozen=True, rename="kebab", omit_default
     ordinal: int = 0
 
 
-class ReferencedTable(msgspec.Struct, frozen=True, rename="kebab"):
+class ReferencedTable(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """A table by namespace and name."""
 
     namespace: tuple[str, ...]
     name: str
 
 
-class Constraint(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class Constraint(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True):
     """A constraint (`ConstraintDefinition` of the RPC contract).
 
     Attributes:

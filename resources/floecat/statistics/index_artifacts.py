@@ -40,7 +40,9 @@ class ArtifactState(Enum):
     DELETED = "deleted"
 
 
-class IndexCoverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class IndexCoverage(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """What an artifact covers; None is unknown."""
 
     rows_indexed: int | None = None
@@ -51,7 +53,9 @@ class IndexCoverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=T
     properties: dict[str, str] = {}
 
 
-class IndexArtifact(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class IndexArtifact(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """An artifact (`IndexArtifactRecord` of the RPC contract). Times in ms since the epoch."""
 
     target: FileTarget

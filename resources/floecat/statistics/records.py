@@ -63,17 +63,26 @@ class TargetKind(Enum):
     FILE = "file"
 
 
-class TableTarget(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
+class TableTarget(msgspec.Struct, frozen=True, tag="table", tag_field="kind", forbid_unknown_fields=True):
     """The table."""
 
 
-class ColumnTarget(msgspec.Struct, frozen=True, rename="kebab", tag="column", tag_field="kind"):
+class ColumnTarget(
+    msgspec.Struct, frozen=True, rename="kebab", tag="column", tag_field="kind", forbid_unknown_fields=True
+):
     """A column, by its field id; leaves of nested columns have ids of their own."""
 
     column_id: int
 
 
-class ExpressionTarget(msgspec.Struct, frozen=True, rename="kebab", tag="expression", tag_field="kind"):
+class ExpressionTarget(
+    msgspec.Struct,
+    frozen=True,
+    rename="kebab",
+    tag="expression",
+    tag_field="kind",
+    forbid_unknown_fields=True,
+):
     """An expression of an engine.
 
     Attributes:
@@ -92,7 +101,9 @@ class ExpressionTarget(msgspec.Struct, frozen=True, rename="kebab", tag="express
         msgspec.structs.force_setattr(self, "engine_kind", self.engine_kind.strip().lower())
 
 
-class FileTarget(msgspec.Struct, frozen=True, rename="kebab", tag="file", tag_field="kind"):
+class FileTarget(
+    msgspec.Struct, frozen=True, rename="kebab", tag="file", tag_field="kind", forbid_unknown_fields=True
+):
     """A data file, by its location."""
 
     file_path: str
@@ -173,7 +184,7 @@ class SketchRole(Enum):
     QUANTILES = "quantiles"
 
 
-class Coverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class Coverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True):
     """What was read; None is unknown."""
 
     rows_scanned: int | None = None
@@ -183,7 +194,7 @@ class Coverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     properties: dict[str, str] = {}
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class Metadata(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True):
     """How a record was made.
 
     Attributes:
@@ -207,7 +218,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     properties: dict[str, str] = {}
 
 
-class Sketch(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class Sketch(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True):
     """A sketch.
 
     Attributes:
@@ -227,7 +238,9 @@ class Sketch(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     completeness: Completeness = Completeness.COMPLETE
 
 
-class ApproximateNdv(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class ApproximateNdv(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """An estimated number of distinct values.
 
     Attributes:
@@ -253,7 +266,7 @@ class ApproximateNdv(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=
     properties: dict[str, str] = {}
 
 
-class Ndv(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class Ndv(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True):
     """Distinct values, nulls not counted. A sketch may come without a number."""
 
     exact: int | None = None
@@ -261,7 +274,9 @@ class Ndv(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     sketches: tuple[Sketch, ...] = ()
 
 
-class UpstreamStamp(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class UpstreamStamp(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """The state of another catalog that numbers come from."""
 
     system: str = ""
@@ -271,7 +286,9 @@ class UpstreamStamp(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=T
     properties: dict[str, str] = {}
 
 
-class ScalarStatistics(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class ScalarStatistics(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """Statistics of a column or an expression. None is unknown.
 
     Attributes:
@@ -312,14 +329,16 @@ class FileContentKind(Enum):
     EQUALITY_DELETES = "equality-deletes"
 
 
-class FileColumnStatistics(msgspec.Struct, frozen=True, rename="kebab"):
+class FileColumnStatistics(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """Statistics of a column in one file."""
 
     column_id: int
     scalar: ScalarStatistics
 
 
-class FileStatistics(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class FileStatistics(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """Statistics of a file.
 
     Attributes:
@@ -347,7 +366,9 @@ class FileStatistics(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=
     sequence_number: int | None = None
 
 
-class TableStatistics(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class TableStatistics(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """Statistics of a table.
 
     Attributes:
@@ -365,7 +386,9 @@ class TableStatistics(msgspec.Struct, frozen=True, rename="kebab", omit_defaults
     properties: dict[str, str] = {}
 
 
-class StatisticsRecord(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+class StatisticsRecord(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """What is known of one target in one snapshot: one of `table`, `scalar` and `file` fits the target.
 
     Attributes:

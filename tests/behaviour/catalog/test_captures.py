@@ -919,6 +919,18 @@ def test_a_capture_that_takes_too_long_is_cancelled(open_bench: Callable[..., Be
     assert bench.records() == []
 
 
+def test_a_capture_of_damaged_files_says_which_while_it_is_tried_again(
+    open_bench: Callable[..., Bench],
+) -> None:
+    bench = open_bench(backoff_base_ms=10_000, backoff_max_ms=10_000)
+    bench.append(3)
+    for number in range(3):
+        bench.file(number).write_bytes(b"damaged")
+    named = r"took longer.*attempt: Cannot read file:.*; 2 other data files cannot be read, either"
+    with pytest.raises(UnavailableError, match=named):
+        bench.kernel.captures.capture(bench.call, T, wait_ms=2_000)
+
+
 def test_captures_beside_commits_lose_neither(open_bench: Callable[..., Bench]) -> None:
     bench = open_bench(poll_interval_ms=10)
     bench.kernel.start_workers()

@@ -290,6 +290,7 @@ class CaptureControl:
         worker = threading.Thread(target=work, name=f"capture-{job.title}"[:80], daemon=True)
         worker.start()
         deadline = time.monotonic() + wait_ms / 1000
+        row: JobRow | None = job
         try:
             while time.monotonic() < deadline:
                 with self._store.read() as conn:
@@ -308,7 +309,8 @@ class CaptureControl:
                 self._work.leave_lane(payload.entry_id, job.id)
             worker.join(_STOP_S)  # if the process ends first, the job is free after its lease only
         raise UnavailableError(
-            f"The capture took longer than {wait_ms / 1000:g} s and {outcome}",
+            f"The capture took longer than {wait_ms / 1000:g} s and {outcome}"
+            + (f". Its last attempt: {row.last_error}" if row is not None and row.last_error else ""),
             retry_after_s=LONGEST_WAIT_MS // 1000,
         )
 

@@ -230,6 +230,9 @@ def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenG
 def nothing_captured(problems: Sequence[FileProblem]) -> FloecatError:
     """The error for files of which none could be read."""
     reason = problems[0].reason if problems else "No data file was captured"
+    if len(problems) > 1:
+        others = "1 other data file" if len(problems) == 2 else f"{len(problems) - 1} other data files"
+        reason = f"{reason}; {others} cannot be read, either"
     is_lasting = bool(problems) and all(each.is_lasting for each in problems)
     return JobFailedError(reason) if is_lasting else FloecatError(reason)
 
@@ -245,7 +248,9 @@ def group_problems(groups: Sequence[JobRow]) -> list[FileProblem]:
     for group in groups:
         reported = msgspec.json.decode(group.progress).get("problems", [])
         found += msgspec.convert(reported, list[FileProblem])
-        if group.state != "succeeded" and group.last_error not in {each["reason"] for each in reported}:
+        # of a group of which nothing could be read, the error begins with the first of them
+        error = group.last_error or ""
+        if group.state != "succeeded" and not any(error.startswith(each["reason"]) for each in reported):
             found.append(FileProblem("", group.last_error or "a group of files failed"))
     return found
 

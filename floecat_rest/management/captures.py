@@ -11,7 +11,7 @@ from litestar.params import QueryParameter, RawBody
 from floecat.errors import BadRequestError
 from floecat.statistics.capture.control import CaptureInfo
 from floecat.statistics.capture.policies import CapturePolicy, PolicyChange
-from floecat_rest.management.controllers import ManagementController, listed_after, path_id
+from floecat_rest.management.controllers import ManagementController, listed_after, listed_size, path_id
 from floecat_rest.management.statistics import TABLE
 from floecat_rest.management.statistics_wire import (
     CapturedSnapshotsResponse,
@@ -139,12 +139,12 @@ class CapturesController(ManagementController):
         page_token: PageToken = None,
         page_size: PageSize = None,
     ) -> ListCapturesResponse:
-        """Captures, oldest first."""
+        """Captures, oldest first; at most 1,000."""
+        size = listed_size(page_size)
         found = request.kernel.captures.list(
-            request.call(), states=states or (), table=table, after=listed_after(page_token), limit=page_size
+            request.call(), states=states or (), table=table, after=listed_after(page_token), limit=size
         )
-        more = page_size is not None and len(found) == page_size
-        return ListCapturesResponse(found, str(found[-1].id) if more else None)
+        return ListCapturesResponse(found, str(found[-1].id) if len(found) == size else None)
 
 
 class CaptureController(ManagementController):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from litestar import Controller, Request
@@ -12,7 +12,9 @@ from litestar.params import QueryParameter
 
 from floecat.errors import BadRequestError, NotFoundError
 
-__all__ = ["ManagementController", "listed_after", "path_id"]
+__all__ = ["ManagementController", "listed_after", "listed_size", "path_id"]
+
+_LARGEST_PAGE: Final = 1_000
 
 
 async def _check_parameters(request: Request[Any, Any, Any]) -> None:
@@ -73,3 +75,8 @@ def listed_after(page_token: str | None) -> UUID | None:
         return UUID(page_token) if page_token else None
     except ValueError:
         raise BadRequestError("Invalid pageToken: not one of this listing") from None
+
+
+def listed_size(page_size: int | None) -> int:
+    """How many jobs a page has at most: what is asked for, within a bound."""
+    return min(page_size or _LARGEST_PAGE, _LARGEST_PAGE)

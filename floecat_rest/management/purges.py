@@ -8,7 +8,7 @@ from uuid import UUID
 from litestar import get, post
 from litestar.params import FromQuery, QueryParameter
 
-from floecat_rest.management.controllers import ManagementController, listed_after, path_id
+from floecat_rest.management.controllers import ManagementController, listed_after, listed_size, path_id
 from floecat_rest.management.purge_wire import (
     ListPurgesResponse,
     PurgeResponse,
@@ -46,15 +46,16 @@ class PurgesController(ManagementController):
         page_token: PageToken = None,
         page_size: PageSize = None,
     ) -> ListPurgesResponse:
-        """Purges, oldest first; those that failed for good are in the state `DEAD_LETTER`."""
+        """Purges, oldest first, at most 1,000; those that failed for good are in the state `DEAD_LETTER`."""
+        size = listed_size(page_size)
         found = request.kernel.purges.list(
             request.call(),
             states=states or (),
             table=table,
             after=listed_after(page_token),
-            limit=page_size,
+            limit=size,
         )
-        return list_response(found, more=page_size is not None and len(found) == page_size)
+        return list_response(found, more=len(found) == size)
 
 
 class PurgeController(ManagementController):

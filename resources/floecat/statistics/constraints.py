@@ -23,11 +23,12 @@ from floecat.errors import AlreadyExistsError, IllegalArgumentError, NotFoundErr
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.statistics.records import check_numbers
-from floecat.statistics.snapshots import ALL, Snapshots, size_of
+from floecat.statistics.snapshots import ALL, Snapshots, fetch_records, size_of
 from floecat.store import page_tokens
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import ForeignKeyError, TransactionConflictError
 from floecat.store.statistics.snapshot_records import CONSTRAINTS, RecordRow
+from floecat.working_memory import take_memory
 
 __all__ = [
     "Constraint",
@@ -192,7 +193,9 @@ class Constraints:
         """
         found = self._snapshots.read(call, identifier, snapshot)
         with self._store.read() as conn:
-            stored = _bundle(CONSTRAINTS.get(conn, found.entry_id, found.snapshot_id, _ID))
+            row = CONSTRAINTS.get(conn, found.entry_id, found.snapshot_id, _ID)
+        take_memory(0 if row is None else len(row.body))
+        stored = _bundle(row)
         known = known_constraints(found.entry.document.parsed(), found.snapshot_id)
         bundle = ConstraintBundle(tuple(known)).merged(stored)
         return SnapshotConstraints(found.snapshot_id, bundle.constraints, bundle.properties)
@@ -209,11 +212,15 @@ class Constraints:
         entry = self._snapshots.table(call, identifier)
         scope = f"constraints {entry.row.id}"
         after = int(page_tokens.decode(page.token, scope)) if page.token else 0
-        size = size_of(page)
-        with self._store.read() as conn:
-            rows = CONSTRAINTS.of_entry(conn, entry.row.id, after, size + 1)
-        bundles = [(row.snapshot_id, _decoder.decode(row.body)) for row in rows[:size]]
-        token = page_tokens.encode(str(rows[size - 1].snapshot_id), scope) if len(rows) > size else None
+        entry_id = entry.row.id
+        found = fetch_records(
+            self._store,
+            lambda conn, count: CONSTRAINTS.sizes_of_entry(conn, entry_id, after, count),
+            lambda conn, count: CONSTRAINTS.of_entry(conn, entry_id, after, count),
+            size_of(page),
+        )
+        bundles = [(row.snapshot_id, _decoder.decode(row.body)) for row in found.rows]
+        token = page_tokens.encode(str(bundles[-1][0]), scope) if found.has_more and bundles else None
         return Page(
             [SnapshotConstraints(id, each.constraints, each.properties) for id, each in bundles], token
         )

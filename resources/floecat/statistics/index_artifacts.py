@@ -15,11 +15,12 @@ from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import BadRequestError, IllegalArgumentError, NotFoundError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.statistics.records import FileTarget, check_numbers, target_storage_id
-from floecat.statistics.snapshots import ALL, Snapshots, size_of
+from floecat.statistics.snapshots import ALL, Snapshots, fetch_records, size_of
 from floecat.statistics.target_statistics import MOST_RECORDS, put_rows
 from floecat.store import page_tokens
 from floecat.store.database.engine import Store
 from floecat.store.statistics.snapshot_records import INDEX_ARTIFACTS, RecordRow
+from floecat.working_memory import take_memory
 
 __all__ = [
     "ArtifactState",
@@ -137,6 +138,7 @@ class IndexArtifacts:
             raise NotFoundError(
                 f"There is no index artifact of {storage_id[:100]} in snapshot {found.snapshot_id}"
             )
+        take_memory(len(row.body))
         return artifact_of(row.body)
 
     def list(
@@ -159,11 +161,16 @@ class IndexArtifacts:
         found = self._snapshots.read(call, identifier, snapshot)
         scope = f"index-artifacts {found.entry_id} {found.snapshot_id}"
         after = page_tokens.decode(page.token, scope) if page.token else ""
-        size = size_of(page)
-        with self._store.read() as conn:
-            rows = INDEX_ARTIFACTS.page(conn, found.entry_id, found.snapshot_id, "", after, size + 1)
-        token = page_tokens.encode(rows[size - 1].storage_id, scope) if len(rows) > size else None
-        return found.snapshot_id, Page([artifact_of(row.body) for row in rows[:size]], token)
+        of = (found.entry_id, found.snapshot_id, "", after)
+        fetched = fetch_records(
+            self._store,
+            lambda conn, count: INDEX_ARTIFACTS.sizes(conn, *of, count),
+            lambda conn, count: INDEX_ARTIFACTS.page(conn, *of, count),
+            size_of(page),
+        )
+        rows = fetched.rows
+        token = page_tokens.encode(rows[-1].storage_id, scope) if fetched.has_more and rows else None
+        return found.snapshot_id, Page([artifact_of(row.body) for row in rows], token)
 
 
 _decoder: Final = msgspec.json.Decoder(IndexArtifact)

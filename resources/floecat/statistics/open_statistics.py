@@ -108,8 +108,8 @@ def open_statistics(
 
     def captured_files(
         _call: Call, found: TableSnapshot, after: str, limit: int
-    ) -> Sequence[StatisticsRecord]:
-        return jobs.work().file_records(found.entry_id, found.snapshot_id, after, limit)
+    ) -> tuple[Sequence[StatisticsRecord], bool]:
+        return jobs.work().files.page(found.entry_id, found.snapshot_id, after, limit)
 
     return StatisticsServices(
         targets=TargetStatistics(store, clock, parts.keys, snapshots, captured_files),

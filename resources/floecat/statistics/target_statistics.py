@@ -19,19 +19,21 @@ from floecat.statistics.records import (
     content_hash,
     target_storage_id,
 )
-from floecat.statistics.snapshots import ALL, Snapshots, TableSnapshot, size_of
+from floecat.statistics.snapshots import ALL, Snapshots, TableSnapshot, fetch_records, size_of
 from floecat.store import page_tokens
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.statistics.snapshot_records import TARGETS, RecordRow, SnapshotRecords
+from floecat.working_memory import take_memory
 
 __all__ = ["MOST_RECORDS", "CapturedFiles", "TargetStatistics", "put_rows", "record_row"]
 
 MOST_RECORDS: Final = 10_000
 """Records in one put."""
 
-CapturedFiles: TypeAlias = Callable[[Call, TableSnapshot, str, int], Sequence[StatisticsRecord]]
-"""Records of data files of a snapshot with storage ids after one, in order of these, at most so many."""
+CapturedFiles: TypeAlias = Callable[[Call, TableSnapshot, str, int], tuple[Sequence[StatisticsRecord], bool]]
+"""Records of data files of a snapshot with storage ids after one, in order of these, at most so many; and
+whether there are more."""
 
 _Records: TypeAlias = Page[StatisticsRecord]
 
@@ -117,10 +119,11 @@ class TargetStatistics:
         with self._store.read() as conn:
             row = TARGETS.get(conn, found.entry_id, found.snapshot_id, storage_id)
         if row is not None:
+            take_memory(len(row.body))
             return _decode(row)
         if storage_id.startswith("file-"):
             before = storage_id[:-1] + chr(ord(storage_id[-1]) - 1)
-            for record in self._captured_files(call, found, before, 1):
+            for record in self._captured_files(call, found, before, 1)[0]:
                 if target_storage_id(record.target) == storage_id:
                     return record
         raise NotFoundError(f"There are no statistics of {storage_id[:100]} in snapshot {found.snapshot_id}")
@@ -154,16 +157,25 @@ class TargetStatistics:
         prefix = "" if kind is None else "table" if kind is TargetKind.TABLE else f"{kind.value}-"
         scope = f"statistics {found.entry_id} {found.snapshot_id} {prefix}"
         after = page_tokens.decode(page.token, scope) if page.token else ""
-        size = size_of(page)
-        with self._store.read() as conn:
-            rows = TARGETS.page(conn, found.entry_id, found.snapshot_id, prefix, after, size + 1)
-        records = {row.storage_id: _decode(row) for row in rows}
+        size, of = size_of(page), (found.entry_id, found.snapshot_id, prefix, after)
+        fetched = fetch_records(
+            self._store,
+            lambda conn, count: TARGETS.sizes(conn, *of, count),
+            lambda conn, count: TARGETS.page(conn, *of, count),
+            size,
+        )
+        records = {row.storage_id: _decode(row) for row in fetched.rows}
+        # behind the last one of a part that goes on, others may be missing
+        ends = [max(records)] if fetched.has_more and records else []
         if kind is TargetKind.FILE:
-            captured = self._captured_files(call, found, after, size + 1)
-            records = {target_storage_id(each.target): each for each in captured} | records
-        ordered = sorted(records.items())
-        token = page_tokens.encode(ordered[size - 1][0], scope) if len(ordered) > size else None
-        return found.snapshot_id, Page([record for _, record in ordered[:size]], token)
+            captured, has_more = self._captured_files(call, found, after, size)
+            of_files = {target_storage_id(each.target): each for each in captured}
+            ends += [max(of_files)] if has_more and of_files else []
+            records = of_files | records
+        complete = sorted(id for id in records if not ends or id <= min(ends))
+        has_more = bool(ends) or len(complete) > size
+        token = page_tokens.encode(complete[:size][-1], scope) if has_more else None
+        return found.snapshot_id, Page([records[id] for id in complete[:size]], token)
 
 
 def put_rows(

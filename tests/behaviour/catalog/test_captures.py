@@ -20,7 +20,7 @@ from uuid_utils.compat import uuid7
 
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
-from floecat.entries.calls import Call
+from floecat.entries.calls import Call, Page, PageRequest
 from floecat.errors import BadRequestError, ConflictError, NotFoundError, UnavailableError
 from floecat.events.commit_cursor import CommitCursor
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -40,8 +40,10 @@ from floecat.statistics.files.summaries import ColumnSummary, FileSummary
 from floecat.statistics.index_artifacts import IndexArtifact, artifact_of
 from floecat.statistics.records import (
     THETA_SKETCH,
+    ColumnTarget,
     Completeness,
     ExpressionTarget,
+    FileStatistics,
     FileTarget,
     ScalarStatistics,
     StatisticsRecord,
@@ -318,6 +320,53 @@ def test_a_statistics_file_hides_no_columns_of_the_newest_one(
         assert list(found) == [1]
     else:
         assert [blob.fields for blob in found[2].blob_metadata] == [(id,) for id in published]
+
+
+def test_pages_have_a_bound_in_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are of any size, and captured files of tables with many columns are large."""
+    kernel, call = bench.kernel, bench.call
+    bench.append(5)
+    bench.capture()
+    put = [StatisticsRecord(FileTarget(f"s3://x/{n}"), file=FileStatistics(f"s3://x/{n}")) for n in range(3)]
+    large = StatisticsRecord(ColumnTarget(9), scalar=ScalarStatistics(properties={"a": "x" * 5000}))
+    kernel.statistics.put(call, T, None, [*put, large])
+    location = bench.appends.location
+    artifacts = [
+        IndexArtifact(FileTarget(f"s3://x/{n}"), f"{location}/{n}", properties={"a": "x" * 900})
+        for n in range(5)
+    ]
+    kernel.index_artifacts.put(call, T, None, artifacts)
+
+    def pages(list_page: Callable[[PageRequest], Page[Any]], most: int | None = None) -> list[list[Any]]:
+        found: list[list[Any]] = []
+        token: str | None = None
+        while not found or token:
+            page = list_page(PageRequest(token, most))
+            found.append(list(page.items))
+            token = page.next_token
+        return found
+
+    def statistics(kind: TargetKind | None) -> Callable[[PageRequest], Page[Any]]:
+        return lambda page: kernel.statistics.list(call, T, None, kind, page)[1]
+
+    lists = {
+        "all": statistics(None),
+        "files": statistics(TargetKind.FILE),
+        "artifacts": lambda page: kernel.index_artifacts.list(call, T, None, page)[1],
+    }
+    whole = {name: pages(each) for name, each in lists.items()}
+    assert {name: len(found) for name, found in whole.items()} == dict.fromkeys(lists, 1)
+    assert len(whole["files"][0]) == 8
+    for most_bytes in (1, 1_500, 3_000):
+        monkeypatch.setattr(process_bounds, "limits", LimitSettings(record_page_bytes=most_bytes))
+        for name, each in lists.items():
+            found = pages(each)
+            assert [record for page in found for record in page] == whole[name][0], (name, most_bytes)
+            assert len(found) > 1
+            for page in found:
+                # one record of each kind in any case
+                assert len(page) <= 2 or len(msgspec.json.encode(page)) < 2 * most_bytes
+            assert [record for page in pages(each, 2) for record in page] == whole[name][0]
 
 
 @BOTH

@@ -16,11 +16,11 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.errors import FileMissingError, InvalidMetadataError, NoSuchTableError
+from floecat.errors import NoSuchTableError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import JobCancelledError, JobPostponedError, RunningJob
-from floecat.statistics.capture import counting
 from floecat.statistics.capture.counting import FileSource
+from floecat.statistics.capture.file_records import FileRecords
 from floecat.statistics.capture.finalization import Finalization, Found
 from floecat.statistics.capture.groups import (
     FileGroup,
@@ -48,21 +48,18 @@ from floecat.statistics.capture.requests import (
     GroupPayload,
     payload_of,
 )
-from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, read_files
+from floecat.statistics.capture.sidecars import FilesSummary
 from floecat.statistics.capture.snapshot_files import FileSearch, SnapshotFiles
 from floecat.statistics.capture.tables import CapturedTable, discard_files, find_table
 from floecat.statistics.files.sources import NeedsProcessError
-from floecat.statistics.files.summaries import CountedColumns, FileSummary
-from floecat.statistics.records import StatisticsRecord
+from floecat.statistics.files.summaries import CountedColumns
 from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.jobs import DEFAULT_LANE, OPEN_STATES, JobRow
 from floecat.store.leases import LeaseLostError
 from floecat.store.statistics import captures
-from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.captures import CaptureRow
-from floecat.store.statistics.files import SidecarRow
 
 if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
@@ -79,7 +76,11 @@ _GROUPS_AT_ONCE: Final = 64
 
 
 class CaptureWork:
-    """Works on captures and groups. Safe to share between threads."""
+    """Works on captures and groups. Safe to share between threads.
+
+    Attributes:
+        files: records of captured files.
+    """
 
     def __init__(
         self,
@@ -118,6 +119,7 @@ class CaptureWork:
         self._wake = wake
         self._search = FileSearch(parts.store, planner)
         self._run = processes.run
+        self.files = FileRecords(parts, self._search)
         self._finalization = Finalization(parts, settings, processes.run)
 
     def capture(self, job: RunningJob, payload: CapturePayload) -> str | None:
@@ -441,49 +443,3 @@ class CaptureWork:
                 self._enter_lane(table.row.id, lane_of)
 
         return check
-
-    # -- files ----------------------------------------------------------------------------------------------
-
-    def file_records(
-        self, entry_id: UUID, snapshot_id: int, after: str, limit: int
-    ) -> list[StatisticsRecord]:
-        """Records of captured data files of a snapshot, in order of storage ids.
-
-        Args:
-            entry_id: the table.
-            snapshot_id: the snapshot.
-            after: storage id before the first one.
-            limit: most records.
-
-        Raises:
-            FloecatError: a manifest cannot be read, or storage or the store fails.
-        """
-        table = find_table(self._parts, entry_id)
-        if table is None:
-            return []
-        summaries: dict[str, FileSummary] | None = None
-        while summaries is None:
-            found = self._search.stored_after(table, snapshot_id, after, limit)
-            summaries = self._read_stored(table, found)
-        schema = table.schema_of(snapshot_id)
-        return [
-            counting.file_record(live.file, summaries[live.key], schema)
-            for live, _ in found
-            if live.key in summaries
-        ]
-
-    def _read_stored(
-        self, table: CapturedTable, found: Sequence[tuple[LiveFile, SidecarRow]]
-    ) -> dict[str, FileSummary] | None:
-        """The files by key; None if a sidecar is lost, whose files do not count as stored any more."""
-        of_path: dict[str, tuple[Sidecar, set[str]]] = {}
-        for live, row in found:
-            of_path.setdefault(row.path, (Sidecar(row.path, row.size_bytes), set()))[1].add(live.key)
-        summaries: dict[str, FileSummary] = {}
-        for path, (sidecar, keys) in of_path.items():
-            try:
-                summaries |= read_files(table.storage, sidecar, keys.__contains__)
-            except (FileMissingError, InvalidMetadataError):
-                self._store.run(partial(file_rows.forget, entry_id=table.row.id, paths=[path]))
-                return None
-        return summaries

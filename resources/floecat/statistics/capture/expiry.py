@@ -7,7 +7,9 @@ from typing import Final
 from uuid import UUID
 
 from floecat.entries.entry_files import is_entry_file
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.statistics.index_artifacts import artifact_of
+from floecat.statistics.snapshots import fitting
 from floecat.store.database.engine import Connection, Store
 from floecat.store.statistics import artifact_files, captures
 from floecat.store.statistics import files as file_rows
@@ -38,7 +40,9 @@ def delete_expired(store: Store, entry_id: UUID, now_ms: int) -> None:
 
 def _delete_page(entry_id: UUID, snapshot_id: int, after: str, now_ms: int, conn: Connection) -> str | None:
     """Deletes a page of index artifacts; returns its last storage id if there may be another one."""
-    rows = INDEX_ARTIFACTS.page(conn, entry_id, snapshot_id, "", after, _PAGE)
+    sizes = INDEX_ARTIFACTS.sizes(conn, entry_id, snapshot_id, "", after, _PAGE)
+    count = fitting(sizes, process_bounds.limits.record_page_bytes)
+    rows = INDEX_ARTIFACTS.page(conn, entry_id, snapshot_id, "", after, count)
     if not rows:
         return None
     files = {row.storage_id: artifact_of(row.body).artifact_uri for row in rows}
@@ -48,7 +52,7 @@ def _delete_page(entry_id: UUID, snapshot_id: int, after: str, now_ms: int, conn
     gone = [id for id, file in files.items() if file in own or file in retained]
     INDEX_ARTIFACTS.delete(conn, entry_id, snapshot_id, gone)
     file_rows.put_unused(conn, entry_id, sorted(own - retained), now_ms)
-    return rows[-1].storage_id if len(rows) == _PAGE else None
+    return rows[-1].storage_id if count < len(sizes) or count == _PAGE else None
 
 
 def _delete(entry_id: UUID, snapshot_id: int, conn: Connection) -> None:

@@ -12,6 +12,7 @@ from floecat.events.table_description import snapshot_totals
 from floecat.statistics.capture.coverage import coverage_of
 from floecat.statistics.capture.tables import find_table
 from floecat.statistics.records import ScalarStatistics, StatisticsRecord
+from floecat.statistics.snapshots import fetch_records
 from floecat.store.statistics import captures
 from floecat.store.statistics.snapshot_records import TARGETS
 
@@ -102,9 +103,6 @@ class TableReports:
             return None
         with self._parts.store.read() as conn:
             row = captures.newest_finalized(conn, entry_id)
-            records = (
-                [] if row is None else TARGETS.page(conn, entry_id, row.snapshot_id, "column-", "", _COLUMNS)
-            )
         coverage = None if row is None else coverage_of(row)
         if row is None or coverage is None or table.metadata.snapshot(row.snapshot_id) is None:
             return None
@@ -112,6 +110,13 @@ class TableReports:
         if most_files is None or coverage.files <= most_files:
             live = live_files(self._planner.planner(), table.storage, table.metadata, row.snapshot_id)
         totals = snapshot_totals(table.metadata, row.snapshot_id)
+        of = (entry_id, row.snapshot_id, "column-", "")
+        records = fetch_records(
+            self._parts.store,
+            lambda conn, count: TARGETS.sizes(conn, *of, count),
+            lambda conn, count: TARGETS.page(conn, *of, count),
+            _COLUMNS,
+        ).rows
         found = (msgspec.json.decode(record.body, type=StatisticsRecord).scalar for record in records)
         return TableReport(
             snapshot_id=row.snapshot_id,

@@ -22,7 +22,9 @@ __all__ = [
     "FilesSummary",
     "Sidecar",
     "file_hash",
+    "file_places",
     "read_files",
+    "read_places",
     "read_summary",
     "write_sidecar",
 ]
@@ -118,7 +120,19 @@ def read_files(
     Raises:
         FileMissingError, InvalidMetadataError, UnavailableError: as `read_summary`.
     """
-    places = {key: place for key, place in _index(storage, sidecar).files.items() if is_wanted(key)}
+    found = file_places(storage, sidecar).items()
+    return read_places(storage, sidecar, {key: place for key, place in found if is_wanted(key)})
+
+
+def file_places(storage: CatalogStorage, sidecar: Sidecar) -> Mapping[str, tuple[int, int]]:
+    """Start and length in bytes of each file in a sidecar, by key; errors as of `read_summary`."""
+    return _index(storage, sidecar).files
+
+
+def read_places(
+    storage: CatalogStorage, sidecar: Sidecar, places: Mapping[str, tuple[int, int]]
+) -> dict[str, FileSummary]:
+    """The files in some of the places of a sidecar, by key; errors as of `read_summary`."""
     parts = storage.files(sidecar.path).read_ranges(sidecar.path, list(places.values()))
     return {key: _decoded(data, FileSummary, sidecar) for key, data in zip(places, parts, strict=True)}
 

@@ -115,7 +115,7 @@ def named(conn: Connection, entry_ids: Sequence[UUID]) -> list[NamedTable]:
 
 
 def list_all(conn: Connection, entry_id: UUID, after: int, limit: int) -> list[CaptureRow]:
-    """Captures of a table, in order of snapshot ids above one."""
+    """Captures of a table, in order of snapshot ids above one, without their columns, which may be many."""
     return [_row(row) for row in conn.all(_LIST, {"of_entry": entry_id, "after": after, "limit": limit})]
 
 
@@ -208,7 +208,7 @@ _NAMED: Final = (
     .where(_entries.c.id.in_(sa.bindparam("ids", expanding=True)), _entries.c.kind == "table")
 )
 _LIST: Final = (
-    sa.select(*_COLUMNS)
+    sa.select(*(sa.literal("{}") if column.name == "columns" else column for column in _COLUMNS))
     .where(_OF_ENTRY, _captures.c.snapshot_id > sa.bindparam("after"))
     .order_by(_captures.c.snapshot_id)
     .limit(LIMIT)

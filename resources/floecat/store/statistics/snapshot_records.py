@@ -50,12 +50,14 @@ class SnapshotRecords:
         self._page = (
             sa.select(*columns).where(*of_snapshot, after, before).order_by(table.c.storage_id).limit(LIMIT)
         )
-        self._snapshots = (
-            sa.select(*columns)
-            .where(of_entry, table.c.snapshot_id > sa.bindparam("after"))
-            .order_by(table.c.snapshot_id, table.c.storage_id)
-            .limit(LIMIT)
+        later = (of_entry, table.c.snapshot_id > sa.bindparam("after"))
+        snapshots = (table.c.snapshot_id, table.c.storage_id)
+        self._snapshots = sa.select(*columns).where(*later).order_by(*snapshots).limit(LIMIT)
+        size = sa.func.length(table.c.body)
+        self._sizes = (
+            sa.select(size).where(*of_snapshot, after, before).order_by(table.c.storage_id).limit(LIMIT)
         )
+        self._snapshot_sizes = sa.select(size).where(*later).order_by(*snapshots).limit(LIMIT)
         self._insert = insert_if_absent(table, table.c.entry_id, table.c.snapshot_id, table.c.storage_id)
         self._swap = (
             sa.update(table)
@@ -96,19 +98,25 @@ class SnapshotRecords:
             after: the last storage id of the page before; empty for the first page.
             limit: most records.
         """
-        parameters = {
-            "of_entry": entry_id,
-            "of_snapshot": snapshot_id,
-            "after": max(_before(prefix), after),
-            "before": prefix + _LAST,
-            "limit": limit,
-        }
+        parameters = _of_page(entry_id, snapshot_id, prefix, after, limit)
         return [RecordRow(*row) for row in conn.all(self._page, parameters)]
+
+    def sizes(
+        self, conn: Connection, entry_id: UUID, snapshot_id: int, prefix: str, after: str, limit: int
+    ) -> list[int]:
+        """Bytes of the bodies that `page` returns, without reading them."""
+        parameters = _of_page(entry_id, snapshot_id, prefix, after, limit)
+        return [row[0] for row in conn.all(self._sizes, parameters)]
 
     def of_entry(self, conn: Connection, entry_id: UUID, after: int, limit: int) -> list[RecordRow]:
         """Records of all snapshots above an id, in order of snapshots."""
         parameters = {"of_entry": entry_id, "after": after, "limit": limit}
         return [RecordRow(*row) for row in conn.all(self._snapshots, parameters)]
+
+    def sizes_of_entry(self, conn: Connection, entry_id: UUID, after: int, limit: int) -> list[int]:
+        """Bytes of the bodies that `of_entry` returns, without reading them."""
+        parameters = {"of_entry": entry_id, "after": after, "limit": limit}
+        return [row[0] for row in conn.all(self._snapshot_sizes, parameters)]
 
     def swap(self, conn: Connection, entry_id: UUID, row: RecordRow, seen: RecordRow | None) -> bool:
         """Puts a record in place of the one that was seen, or of none.
@@ -140,6 +148,16 @@ class SnapshotRecords:
         """Deletes the records of a snapshot whose storage ids begin with `prefix`."""
         parameters = {"after": _before(prefix), "before": prefix + _LAST}
         conn.change(self._delete_from, {"of_entry": entry_id, "of_snapshot": snapshot_id, **parameters})
+
+
+def _of_page(entry_id: UUID, snapshot_id: int, prefix: str, after: str, limit: int) -> dict[str, object]:
+    return {
+        "of_entry": entry_id,
+        "of_snapshot": snapshot_id,
+        "after": max(_before(prefix), after),
+        "before": prefix + _LAST,
+        "limit": limit,
+    }
 
 
 def _before(prefix: str) -> str:

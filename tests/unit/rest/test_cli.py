@@ -770,7 +770,7 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     assert listed() == [[str(job.id), "purge", "ns.orders", "PENDING", "0/5"]]
     assert listed("--kind", "connector-scan") == listed("--state", "DEAD_LETTER") == []
     for option, known in (
-        ("--kind", "capture, capture-group, connector-scan, orphan-files, "),
+        ("--kind", "capture, capture-group, connector-scan, "),
         ("--state", "CANCELLED, DEAD_LETTER, PENDING, RUNNING, SUCCEEDED, "),
     ):
         unknown = run("job", "list", option, "purged")

@@ -4,6 +4,8 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import org.apache.flink.api.common.JobExecutionResult;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.table.api.EnvironmentSettings;
@@ -22,6 +24,7 @@ public final class FlinkProgram {
 
   private final Map<String, TableEnvironment> environments = new HashMap<>();
   private final Map<String, JobClient> jobs = new HashMap<>();
+  private final Map<String, CompletableFuture<JobExecutionResult>> results = new HashMap<>();
   private final PrintStream answers;
 
   private FlinkProgram(Map<String, String> settings, PrintStream answers) {
@@ -72,10 +75,12 @@ public final class FlinkProgram {
       case "start" -> {
         JobClient job = environments.get(mode).executeSql(argument).getJobClient().orElseThrow();
         jobs.put(job.getJobID().toString(), job);
+        // Asked for now: the cluster of a job is gone when the job has ended.
+        results.put(job.getJobID().toString(), job.getJobExecutionResult());
         answers.println(job.getJobID());
       }
       case "status" -> answers.println(jobs.get(argument).getJobStatus().get());
-      case "wait" -> jobs.get(argument).getJobExecutionResult().get();
+      case "wait" -> results.get(argument).get();
       case "cancel" -> jobs.get(argument).cancel().get();
       default -> throw new IllegalArgumentException(verb);
     }

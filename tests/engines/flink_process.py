@@ -96,6 +96,10 @@ class FlinkProcess:
         """
         self._ask("streaming", "wait", job)
 
+    def cancel(self, job: str) -> None:
+        """Ends a job that was started."""
+        self._ask("streaming", "cancel", job)
+
     def close(self) -> None:
         """Ends it."""
         self._process.kill()

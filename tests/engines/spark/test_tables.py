@@ -178,6 +178,9 @@ def test_drop_and_purge(lake: Lake, engine: EngineReport) -> None:
     location = file.rpartition("/data/")[0]
     with engine.step("DROP TABLE PURGE"):
         lake.spark.sql(f"DROP TABLE client.{table} PURGE")
+        path = f"/management/v1/catalogs/{warehouse.name}/purges"
+        [purge] = lake.http.http.get(path, params={"table": table}).json()["purges"]
+        assert purge["table"]["name"] == "t"
         assert warehouse.wait_until_empty(location) == set()
     with engine.step("the table is gone"), pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
         lake.spark.sql(f"SELECT * FROM client.{table}")

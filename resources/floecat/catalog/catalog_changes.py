@@ -8,11 +8,13 @@ from uuid import UUID
 
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.property_bounds import check_property_bytes
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Catalog
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import BadRequestError, ConflictError, NoSuchWarehouseError
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
+from floecat.iceberg.values.bounds import process_bounds
 from floecat.store import catalogs, connectors, jobs, namespaces, tables
 from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.connections import Connection
@@ -122,7 +124,7 @@ class CatalogChanges:
             All properties of the catalog.
 
         Raises:
-            BadRequestError: a key or a value is not valid Unicode.
+            BadRequestError: a key or a value is not valid Unicode, or they are too large together.
             ForbiddenError: the principal may not manage the catalog.
             NoSuchWarehouseError: it does not exist any more.
             CommitStateUnknownError: it may have been changed.
@@ -134,6 +136,7 @@ class CatalogChanges:
                 row = self._locked(conn, call)
                 left = {key: value for key, value in row.properties.items() if key not in changes}
                 properties = left | {key: value for key, value in changes.items() if value is not None}
+                check_property_bytes(properties, process_bounds.limits.namespace_property_bytes)
                 catalogs.set_properties(conn, row.id, properties, self._clock.now_ms())
                 leave_trace(conn, transaction_id, self._clock.now_ms())
                 finish(conn, properties)

@@ -10,9 +10,11 @@ import msgspec
 from floecat.auth.authorizer import Authorizer, Privilege, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.catalog.catalogs import CatalogService
+from floecat.catalog.property_bounds import check_property_bytes
 from floecat.entries.calls import Catalog
 from floecat.errors import BadRequestError
 from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.values.bounds import process_bounds
 
 __all__ = ["CatalogDirectory", "NewCatalog"]
 
@@ -60,8 +62,8 @@ class CatalogDirectory:
         """Creates a catalog, once a small file could be written at its location and deleted again.
 
         Raises:
-            BadRequestError: the name or a location is malformed, there are too many, or files cannot be
-                written there.
+            BadRequestError: the name or a location is malformed, there are too many, properties are too
+                large, or files cannot be written there.
             ForbiddenError: the principal may not create the catalog.
             LocationNotAllowedError: a location is not below those that may be added.
             AlreadyExistsError: the account has a catalog of this name.
@@ -72,6 +74,7 @@ class CatalogDirectory:
             raise BadRequestError(
                 f"A catalog may have {self._most} allowed locations (floecat.limits.catalog-locations)"
             )
+        check_property_bytes(wanted.properties, process_bounds.limits.namespace_property_bytes)
         for location in (wanted.storage_location, *wanted.allowed_locations):
             self._addable.check(location)
         return self._catalogs.create(

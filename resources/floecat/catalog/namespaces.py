@@ -9,6 +9,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.auth.authorizer import Check, Privilege, missing_privilege
+from floecat.catalog.property_bounds import check_property_bytes
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.entry_locations import namespace_location
@@ -268,14 +269,7 @@ class NamespaceService:
         return self._keys.run(call, JsonAnswer(PropertiesUpdated), work)
 
     def _check_properties(self, properties: Mapping[str, str]) -> None:
-        if (
-            sum(len(text.encode()) for pair in properties.items() for text in pair)
-            > self._most_property_bytes
-        ):
-            raise BadRequestError(
-                f"Invalid properties: more than {self._most_property_bytes} bytes"
-                " (floecat.limits.namespace-property-bytes)"
-            )
+        check_property_bytes(properties, self._most_property_bytes)
         if "" in properties:
             raise BadRequestError("Invalid properties: a key is empty")
 

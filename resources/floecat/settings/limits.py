@@ -216,7 +216,7 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     that a request names, and purges compare those of all catalogs."""
 
     namespace_property_bytes: Annotated[int, size()] = _MIB
-    """Most bytes of all properties of a namespace. More are answered 400."""
+    """Most bytes of all properties of a namespace, or of a catalog. More are answered 400."""
 
     head_bytes: Annotated[int, size()] = 64 * _KIB
     """Most bytes of the path and the headers of a request. Larger ones are answered 431."""

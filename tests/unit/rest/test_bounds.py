@@ -64,15 +64,20 @@ def test_a_page_has_no_more_items_than_the_largest_page(bounded: TestClient[Any]
     assert len(rest["namespaces"]) == 1
 
 
-def test_one_byte_more_of_properties_than_a_namespace_may_have_names_its_bound(
+def test_one_byte_more_of_properties_than_a_namespace_or_catalog_may_have_names_its_bound(
     client: TestClient[Any],
 ) -> None:
     most = LimitSettings().namespace_property_bytes
     fits = {"namespace": ["large"], "properties": {"k": "x" * (most - 1)}}
     larger = {"namespace": ["larger"], "properties": {"k": "x" * (most - 2) + "\u00e4"}}
     assert client.post("/v1/namespaces", json=fits).status_code == 200
-    for path, body in (("", larger), ("/large/properties", {"updates": {"l": ""}})):
-        answer = client.post(f"/v1/namespaces{path}", json=body)
+    catalog = {"name": "large", "storage-location": "file:///large", "properties": larger["properties"]}
+    for path, body in (
+        ("/v1/namespaces", larger),
+        ("/v1/namespaces/large/properties", {"updates": {"l": ""}}),
+        ("/management/v1/catalogs", catalog),
+    ):
+        answer = client.post(path, json=body)
         assert answer.status_code == 400
         assert "(floecat.limits.namespace-property-bytes)" in answer.json()["error"]["message"]
 

@@ -130,12 +130,27 @@ BAD_REQUESTS: list[Any] = [
     {"filter": {"type": "lt", "term": "id"}},
     {"filter": {"type": "and", "left": True}},
     {"filter": 7},
-    {"select": ["nothing"]},
+    {"select": "id"},
+    {"select": [1]},
     {"stats-fields": ["nothing"]},
     {"snapshot-id": "1"},
     {"case-sensitive": "yes"},
     [],
 ]
+
+
+ODD_SELECTS: list[list[str]] = [
+    ["id", "_file", "_pos", "_spec_id", "_partition", "_partition.s"],
+    ["nothing", "id", "id", "", "ID", "id.nothing"],
+    [f"c{number}" for number in range(10_000)],
+    ["x" * 1_000_000],
+]
+
+
+def test_select_chooses_no_files(scanned: Scanned) -> None:
+    every = scanned.all_paths(scanned.plan())
+    for select in ODD_SELECTS:
+        assert scanned.all_paths(scanned.plan({"select": select})) == every
 
 
 def test_bad_requests(scanned: Scanned) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -15,14 +16,17 @@ from pyiceberg.schema import Schema as PySchema
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import PrimitiveType as PyType
 
-__all__ = ["EPOCH", "TRANSFORMS", "Column", "Schemas", "json_value", "transformed"]
+__all__ = ["EPOCH", "OTHER_NAN", "TRANSFORMS", "Column", "Schemas", "json_value", "transformed"]
+
+OTHER_NAN: float = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0000))[0]
+"""What arithmetic of some processors makes; Python's own has other bits."""
 
 _POOLS: dict[str, Sequence[Any]] = {
     "boolean": [False, True],
     "int": [-(2**31), -17, -1, 0, 1, 5, 9, 10, 100, 2**31 - 1],
     "long": [-(2**63), -17, -1, 0, 1, 5, 9, 10, 100, 2**40, 2**63 - 1],
-    "float": [-1.5, -0.0, 0.0, 0.25, 1.5, 1e10, math.nan],
-    "double": [-1.5, -0.0, 0.0, 0.1, 1.5, 1e300, math.nan],
+    "float": [-1.5, -0.0, 0.0, 0.25, 1.5, 1e10, math.nan, OTHER_NAN],
+    "double": [-1.5, -0.0, 0.0, 0.1, 1.5, 1e300, math.nan, OTHER_NAN],
     "date": [-800, -366, -31, -1, 0, 1, 30, 31, 365, 19723, 19724, 20000],
     "time": [0, 1, 3_600_000_000, 86_399_999_999],
     "timestamp": [-86_400_000_001, -1, 0, 1, 86_400_000_000, 1_704_067_200_000_000, 1_704_070_800_000_001],

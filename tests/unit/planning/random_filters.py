@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tests.unit.planning.random_columns import TRANSFORMS, Column, json_value, transformed
 
-__all__ = ["Filter", "passes", "random_filter"]
+__all__ = ["Filter", "may_pass", "passes", "random_filter"]
 
 _UNARY = ("is-null", "not-null")
 _NAN = ("is-nan", "not-nan")
@@ -68,7 +68,9 @@ class Filter:
 
     def _transformed(self, column: Column, transform: str) -> dict[str, Any]:
         term = {"type": "transform", "transform": transform, "term": column.name}
-        kind = self._source.choice([*_COMPARED, "in", "not-in"])
+        kind = self._source.choice([*_COMPARED, *_UNARY, "in", "not-in", "not-in"])
+        if kind in _UNARY:
+            return {"type": kind, "term": term}
         # the least number is truncated to what is no number of the type
         pool = [value for value in column.pool if not isinstance(value, int) or value > min(column.pool)]
         chosen = [transformed(column, transform, self._source.choice(pool)) for _ in range(2)]
@@ -113,6 +115,12 @@ def passes(json: Any, row: Mapping[int, Any], columns: Sequence[Column], values:
     return _evaluate(_without_not(json), row, {column.name: column for column in columns}, values) is True
 
 
+def may_pass(json: Any, row: Mapping[int, Any], columns: Sequence[Column], values: Mapping[Any, Any]) -> bool:
+    """Whether a row passes a filter for a reader to whom null differs from every value; as `passes`."""
+    by_name = {column.name: column for column in columns}
+    return _evaluate(_without_not(json), row, by_name, values, null_differs=True) is True
+
+
 def _without_not(json: Any, *, negated: bool = False) -> Any:
     """As Iceberg does it: what is not less is greater or equal, also where NaN is neither."""
     if isinstance(json, bool):
@@ -127,22 +135,32 @@ def _without_not(json: Any, *, negated: bool = False) -> Any:
 
 
 def _evaluate(
-    json: Any, row: Mapping[int, Any], columns: Mapping[str, Column], values: Mapping[Any, Any]
+    json: Any,
+    row: Mapping[int, Any],
+    columns: Mapping[str, Column],
+    values: Mapping[Any, Any],
+    *,
+    null_differs: bool = False,
 ) -> bool | None:
     if isinstance(json, bool):
         return json
     kind = json["type"]
     if kind in ("and", "or"):
-        parts = [_evaluate(json[side], row, columns, values) for side in ("left", "right")]
+        parts = [
+            _evaluate(json[side], row, columns, values, null_differs=null_differs)
+            for side in ("left", "right")
+        ]
         decided = kind == "or"
         if decided in parts:
             return decided
         return None if None in parts else not decided
     term = json["term"]
-    if isinstance(term, dict):
-        return _evaluate_transformed(json, row, columns[term["term"]], term["transform"])
-    column = columns[term]
+    column = columns[term["term"] if isinstance(term, dict) else term]
     value = row.get(column.id)
+    if value is None and null_differs and kind in ("not-eq", "not-in", "not-starts-with"):
+        return True
+    if isinstance(term, dict):
+        return _evaluate_transformed(json, row, column, term["transform"])
     if kind in _UNARY:
         return (value is None) == (kind == "is-null")
     if value is None:
@@ -155,6 +173,8 @@ def _evaluate(
 
 def _evaluate_transformed(json: Any, row: Mapping[int, Any], column: Column, transform: str) -> bool | None:
     value = transformed(column, transform, row.get(column.id))
+    if json["type"] in _UNARY:
+        return (value is None) == (json["type"] == "is-null")
     if value is None:
         return None
     result = Column(0, column.name, _result(column, transform))

@@ -22,6 +22,7 @@ from floecat.iceberg.avro.string_columns import Bools, Int64s, string_hashes
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.manifests.reader import FileContent
 from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.floats import comparable_bits
 from floecat.planning.files.judging import in_signed_order, metrics_evidence
 from floecat.planning.files.manifest_files import ManifestFiles, SpecTypes
 from floecat.planning.filters.evidence import Evidence
@@ -363,9 +364,8 @@ def _fields(files: ManifestFiles) -> tuple[int, ...]:
 
 
 def _comparable(array: pa.Array) -> pa.Array:
-    # NaN differs from itself, its bits do not
     if pa.types.is_floating(array.type):
-        return array.view(pa.int32() if array.type == pa.float32() else pa.int64())
+        return comparable_bits(array)
     if pa.types.is_temporal(array.type):
         return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
     return array

@@ -16,9 +16,9 @@ from floecat.iceberg.schemas.partitioning import PartitionField
 from floecat.iceberg.schemas.transforms import IDENTITY, VOID, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.files.manifest_files import ManifestFiles, SpecTypes
-from floecat.planning.filters.binding import Test
+from floecat.planning.filters.bound import Test
 from floecat.planning.filters.evidence import Evidence, cannot_match, must_match
-from floecat.planning.filters.literals import Canonical
+from floecat.planning.filters.literals import FLOATS, Canonical
 from floecat.planning.filters.transforms import UNITS_A_DAY, bucket_of, has_ranges, parameter, source_range
 from floecat.planning.filters.vectors import Vector, from_bounds, from_partition
 from floecat.planning.filters.verdicts import Verdict
@@ -32,7 +32,6 @@ __all__ = [
     "needs_metrics",
 ]
 
-_FLOATS: Final = frozenset({"float", "double"})
 _NULL_TESTS: Final = frozenset({"is-null", "not-null"})
 
 
@@ -84,7 +83,7 @@ def _by_values(
         evidence = nulls._replace(lower=lower, upper=upper)
     else:
         evidence = nulls
-    if result.name in _FLOATS:
+    if result.name in FLOATS:
         is_nan = np.isnan(values.data)
         evidence = evidence._replace(no_nans=known & ~is_nan, only_nans=known & is_nan)
     cannot = cannot_match(test.operation, test.values, evidence)
@@ -142,9 +141,9 @@ def _by_summary(
     test: Test, field: PartitionField, result: PrimitiveType, found: Sequence[PartitionSummary | None]
 ) -> Bools:
     size = len(found)
-    is_float = result.name in _FLOATS
+    is_float = result.name in FLOATS
     no_nulls = np.array([each is not None and not each.contains_null for each in found])
-    no_bound = np.array([each is not None and each.lower_bound is None for each in found])
+    no_bound = np.array([each is not None and each.lower_bound is each.upper_bound is None for each in found])
     nans = [None if each is None else each.contains_nan for each in found]
     no_nans = np.array([nan is False for nan in nans])
     no_numbers = no_bound & (no_nans | (not is_float))
@@ -158,7 +157,8 @@ def _by_summary(
     if test.operation in _NULL_TESTS or test.type is None:
         return cannot_match(test.operation, test.values, evidence)
     lower = from_bounds(_bounds(each and each.lower_bound for each in found), result, _unit(result))
-    upper = from_bounds(_bounds(each and each.upper_bound for each in found), result, _unit(result))
+    uppers = _bounds(each and each.upper_bound for each in found)
+    upper = from_bounds(uppers, result, _unit(result), are_upper=True)
     if test.transform is not None:
         if test.transform != field.transform:
             return cannot_match(test.operation, test.values, evidence)
@@ -212,7 +212,10 @@ def _metrics_evidence(metrics: ColumnMetrics, type: PrimitiveType) -> Evidence:
     # a negative count is an unknown one
     only_nulls = (values >= 0) & (values == nulls)
     only_nans = (values >= 0) & (values == nans)
-    lower, upper = (None if array is None else from_bounds(array, type, _unit(type)) for array in bounds)
+    lower, upper = (
+        None if array is None else from_bounds(array, type, _unit(type), are_upper=are_upper)
+        for array, are_upper in zip(bounds, (False, True), strict=True)
+    )
     return Evidence(size, lower, upper, nulls == 0, only_nulls, nans == 0, only_nans, nans > 0)
 
 

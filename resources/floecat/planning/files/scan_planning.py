@@ -27,7 +27,7 @@ from floecat.planning.files.manifest_files import COLUMN_SIZES, ManifestFiles, S
 from floecat.planning.files.manifest_lists import ManifestLists
 from floecat.planning.files.scans import FileTasks, ScanCounters, ScanPlan, Stop
 from floecat.planning.files.targets import ScanTarget
-from floecat.planning.filters.binding import Test, tests_of
+from floecat.planning.filters.bound import Test, tests_of
 from floecat.planning.filters.evidence import Evidence
 from floecat.planning.filters.expressions import TRUE
 from floecat.planning.filters.verdicts import Residuals, Verdict, combine

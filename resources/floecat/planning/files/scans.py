@@ -32,8 +32,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
         end_snapshot_id: of such a scan: the last snapshot, inclusive.
         filter: which rows.
         case_sensitive: how names of columns are compared.
-        use_snapshot_schema: whether names are those of the snapshot's schema rather than of the current one.
-        select: full names of columns that are read. They must exist, or be metadata columns.
+        use_snapshot_schema: whether names are first those of the snapshot's schema, then of the current one.
+        select: full names of columns that are read, of any schema; no file is chosen by them.
         stats_fields: full names of columns whose metrics are in the plan.
         min_rows: the plan may end once its files surely hold so many matching rows.
         manifests: first and end of the data manifests that are read, by their place among those that may have

@@ -16,29 +16,14 @@ from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.files.manifest_files import SpecTypes
 from floecat.planning.files.scans import ScanRequest
-from floecat.planning.filters.binding import Bound, Columns, bind
+from floecat.planning.filters.binding import Columns, bind
+from floecat.planning.filters.bound import Bound
 from floecat.planning.filters.transforms import result_type
 
 __all__ = ["ScanTarget", "resolve", "spec_types"]
 
 _APPEND: Final = "append"
 _LAST_UPDATED: Final = "_last_updated_sequence_number"
-
-_METADATA_COLUMNS: Final = frozenset(
-    {
-        "_change_ordinal",
-        "_change_type",
-        "_commit_snapshot_id",
-        "_deleted",
-        "_file",
-        _LAST_UPDATED,
-        "_partition",
-        "_pos",
-        "_row_id",
-        "_spec_id",
-    }
-)
-"""Columns that readers make (table specification, "Reserved Field IDs"), which engines select too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,18 +84,17 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
         schema = _schema_of(metadata, last)
     if request.min_rows is not None and request.min_rows < 0:
         raise BadRequestError("Invalid min-rows-requested: must not be negative")
-    columns = Columns(schema, case_sensitive=request.case_sensitive)
-    for name in request.select:
-        if name not in _METADATA_COLUMNS:
-            columns.find(name, "select")
+    # engines that want the snapshot's schema also name columns that the table has got since
+    schemas = (schema,) if schema is metadata.current_schema else (schema, metadata.current_schema)
+    named, *others = (Columns(each, case_sensitive=request.case_sensitive) for each in schemas)
     return ScanTarget(
         table_uuid=metadata.table_uuid,
         snapshots=snapshots,
         is_incremental=is_incremental,
         schema=schema,
         specs=spec_types(metadata),
-        filter=bind(request.filter, schema, case_sensitive=request.case_sensitive),
-        stats_ids=frozenset(columns.find(name, "stats-fields") for name in request.stats_fields),
+        filter=bind(request.filter, named, *others),
+        stats_ids=frozenset(named.find(name, "stats-fields", *others) for name in request.stats_fields),
         min_rows=request.min_rows,
         manifests=request.manifests,
         unlike=None if request.unlike is None else _snapshot(metadata, request.unlike),

@@ -1,29 +1,27 @@
 """Binds filters to a schema: names to ids, literals to values, negations to opposite tests.
 
 Every predicate of the filter becomes a tree of tests of columns, which rule out files. The predicate itself
-is kept as it was sent, for residuals.
+is kept for residuals, as it was sent but for numbers that are texts.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
-import numpy as np
 
 from floecat.errors import BadRequestError
 from floecat.iceberg.schemas.schema import Schema
-from floecat.iceberg.schemas.transforms import VOID, can_transform, transform_name
+from floecat.iceberg.schemas.transforms import VOID, can_transform
 from floecat.iceberg.schemas.types import PrimitiveType, StructType
+from floecat.planning.filters.bound import ALWAYS, NEVER, Body, Bound, BoundPredicate, Either, Group, Test
+from floecat.planning.filters.comparisons import compare, compare_transformed
 from floecat.planning.filters.expressions import And, Constant, Expression, Not, Or, Predicate, Term
-from floecat.planning.filters.literals import INTEGER_RANGES, Canonical, canonical
-from floecat.planning.filters.transforms import parameter, result_type, source_range
-from floecat.planning.filters.vectors import Vector
+from floecat.planning.filters.literals import FLOATS, Canonical, canonical, json_number
+from floecat.planning.filters.transforms import result_type
 
-__all__ = ["Bound", "BoundPredicate", "Columns", "Group", "Test", "bind", "tests_of"]
+__all__ = ["Columns", "bind"]
 
 _NEGATED: Final = {
     "is-null": "not-null",
@@ -38,50 +36,7 @@ _NEGATED_BOTH: Final = _NEGATED | {opposite: name for name, opposite in _NEGATED
 _NO_COMPARISON: Final = frozenset({"unknown", "variant", "geometry", "geography"})
 _TESTS_OF_NULL: Final = frozenset({"is-null", "not-null"})
 _TESTS_OF_NAN: Final = frozenset({"is-nan", "not-nan"})
-
-
-class Test(msgspec.Struct, frozen=True):
-    """A test of a column, or of a transform of it that partitions may have.
-
-    Attributes:
-        operation: as of a predicate, with `in` and `not-in` for `eq` and `not-eq`.
-        field_id: of the column.
-        type: of the column, None if it is nested.
-        values: canonical values of the term; of sets sorted and distinct.
-        transform: None for the column itself.
-    """
-
-    operation: str
-    field_id: int
-    type: PrimitiveType | None
-    values: tuple[Canonical, ...] = ()
-    transform: str | None = None
-
-
-class Group(msgspec.Struct, frozen=True):
-    """Parts of which all must hold (`is_and`), or any. Without parts it is true, or false."""
-
-    is_and: bool
-    parts: tuple[Bound, ...]
-
-
-class BoundPredicate(msgspec.Struct, frozen=True):
-    """A predicate of the filter.
-
-    Attributes:
-        predicate: without negation, with the column's name in the schema.
-        body: its tests.
-    """
-
-    predicate: Predicate
-    body: Test | Group
-
-
-Bound: TypeAlias = Test | Group | BoundPredicate
-"""A bound filter, or a part of it."""
-
-_ALWAYS: Final = Group(is_and=True, parts=())
-_NEVER: Final = Group(is_and=False, parts=())
+_JSON_NUMBERS: Final = frozenset({"int", "long", *FLOATS})
 
 
 class Columns:
@@ -97,13 +52,15 @@ class Columns:
                 ids.setdefault(name.lower(), set()).add(id)
             self._ids = {name: tuple(found) for name, found in ids.items()}
 
-    def find(self, name: str, place: str) -> int:
-        """The id of a column.
+    def find(self, name: str, place: str, *others: Columns) -> int:
+        """The id of a column, of other schemas if there is none of that name in this one.
 
         Raises:
             BadRequestError: there is none, or several that differ in case only.
         """
         found = self._ids.get(name if self._case_sensitive else name.lower(), ())
+        if not found and others:
+            return others[0].find(name, place, *others[1:])
         if not found:
             raise BadRequestError(f"Invalid {place}: cannot find column {name[:200]}")
         if len(found) > 1:
@@ -127,9 +84,18 @@ class Columns:
         parent = self._schema.parents.get(field_id)
         while parent is not None:
             if not isinstance(self._schema.fields_by_id[parent].type, StructType):
-                name = self._schema.names_by_id[field_id]
-                raise BadRequestError(f"Invalid {place}: column {name[:200]} is in a list or a map")
+                name = self.name_of(field_id)[:200]
+                raise BadRequestError(f"Invalid {place}: column {name} is in a list or a map")
             parent = self._schema.parents.get(parent)
+
+    def name_of(self, field_id: int) -> str:
+        """The full name of a column."""
+        return self._schema.names_by_id[field_id]
+
+    def type_of(self, field_id: int) -> PrimitiveType | None:
+        """The type of a column; None if it is nested."""
+        type = self._schema.fields_by_id[field_id].type
+        return type if isinstance(type, PrimitiveType) else None
 
     def is_required(self, field_id: int) -> bool:
         """Whether it has no nulls: it and all that hold it are required."""
@@ -141,37 +107,30 @@ class Columns:
         return True
 
 
-def bind(expression: Expression, schema: Schema, *, case_sensitive: bool = True) -> Bound:
+def bind(expression: Expression, columns: Columns, *others: Columns) -> Bound:
     """Binds a filter.
 
+    Args:
+        expression: the filter.
+        columns: that its names may mean.
+        *others: of other schemas. A name that means another column, or one of another type, there may mean
+            either.
+
     Raises:
-        BadRequestError: unknown column, a test that the column does not allow, or a value of another type.
-            The message names the place.
+        BadRequestError: unknown column, a test that the column does not allow, or a value of another type,
+            whatever is meant. The message names the place.
     """
-    return _Binder(schema, case_sensitive=case_sensitive).bind(expression, negated=False)
-
-
-def tests_of(bound: Bound) -> Iterator[Test]:
-    """All tests, from left to right."""
-    match bound:
-        case Test():
-            yield bound
-        case BoundPredicate():
-            yield from tests_of(bound.body)
-        case Group():
-            for part in bound.parts:
-                yield from tests_of(part)
+    return _Binder((columns, *others)).bind(expression, negated=False)
 
 
 class _Binder:
-    def __init__(self, schema: Schema, *, case_sensitive: bool) -> None:
-        self._schema = schema
-        self._columns = Columns(schema, case_sensitive=case_sensitive)
+    def __init__(self, schemas: Sequence[Columns]) -> None:
+        self._schemas = schemas
 
     def bind(self, expression: Expression, *, negated: bool) -> Bound:
         match expression:
             case Constant():
-                return _ALWAYS if expression.value != negated else _NEVER
+                return ALWAYS if expression.value != negated else NEVER
             case Not():
                 return self.bind(expression.child, negated=not negated)
             case And() | Or():
@@ -185,47 +144,69 @@ class _Binder:
                 return self._predicate(expression, negated=negated)
 
     def _predicate(self, sent: Predicate, *, negated: bool) -> Bound:
-        operation = _NEGATED_BOTH[sent.operation] if negated else sent.operation
-        field_id = self._columns.find_term(sent.term, sent.place)
-        self._columns.check_filtered(field_id, sent.place)
-        type = self._schema.fields_by_id[field_id].type
-        name = self._schema.names_by_id[field_id]
-        term = Term(name, sent.term.transform)
-        predicate = Predicate(operation, term, sent.values, sent.place)
-        body = self._body(predicate, field_id, type if isinstance(type, PrimitiveType) else None)
-        if body in (_ALWAYS, _NEVER):
-            return body
-        return BoundPredicate(predicate, body)
+        found: dict[tuple[int, PrimitiveType | None], tuple[Predicate, Body]] = {}
+        refused: list[BadRequestError] = []
+        for columns in self._schemas:
+            try:
+                field_id = columns.find_term(sent.term, sent.place)
+                key = (field_id, columns.type_of(field_id))
+                if key not in found:
+                    found[key] = _in_schema(columns, field_id, sent, negated=negated)
+            except BadRequestError as error:
+                refused.append(error)
+        if not found:
+            raise refused[0]
+        bound = list(found.values())
+        predicate, body = bound[0]
+        if len(bound) > 1:
+            body = Either(tuple(body for _, body in bound))
+        return body if body in (ALWAYS, NEVER) else BoundPredicate(predicate, body)
 
-    def _body(self, predicate: Predicate, field_id: int, type: PrimitiveType | None) -> Test | Group:
-        operation, transform = predicate.operation, predicate.term.transform
-        tested = self._tested_type(predicate, type)
-        if operation in _TESTS_OF_NULL:
-            if transform != VOID and self._columns.is_required(field_id):
-                return _NEVER if operation == "is-null" else _ALWAYS
-            # transforms are null where the column is
-            return Test(operation, field_id, type)
-        if tested is None or tested.name in _NO_COMPARISON:
-            raise _invalid(predicate, f"values of type {type or 'nested'} are not compared")
-        if operation in _TESTS_OF_NAN:
-            if tested.name not in ("float", "double"):
-                raise _invalid(predicate, f"values of type {tested} are never NaN")
-            return Test(operation, field_id, type)
-        if operation.endswith("starts-with") and tested.name != "string":
-            raise _invalid(predicate, f"values of type {tested} have no beginning")
-        values = [_value(predicate, value, tested) for value in predicate.values]
-        if transform is None:
-            return _compare(operation, field_id, tested, values)
-        return _compare_transformed(operation, transform, field_id, type, tested, values)
 
-    def _tested_type(self, predicate: Predicate, type: PrimitiveType | None) -> PrimitiveType | None:
-        transform = predicate.term.transform
-        if transform is None:
-            return type
-        result = None if type is None else result_type(transform, type)
-        if type is None or result is None or not can_transform(transform, type):
-            raise _invalid(predicate, f"cannot apply {transform[:40]} to values of type {type or 'nested'}")
-        return result
+def _in_schema(columns: Columns, field_id: int, sent: Predicate, *, negated: bool) -> tuple[Predicate, Body]:
+    """A predicate on a column, as residuals have it, and its tests."""
+    columns.check_filtered(field_id, sent.place)
+    type = columns.type_of(field_id)
+    operation = _NEGATED_BOTH[sent.operation] if negated else sent.operation
+    term = Term(columns.name_of(field_id), sent.term.transform)
+    predicate = Predicate(operation, term, sent.values, sent.place)
+    transform = term.transform
+    tested = _tested_type(predicate, type)
+    if operation in _TESTS_OF_NULL:
+        if transform != VOID and columns.is_required(field_id):
+            return predicate, NEVER if operation == "is-null" else ALWAYS
+        # transforms are null where the column is
+        return predicate, Test(operation, field_id, type)
+    if tested is None or tested.name in _NO_COMPARISON:
+        raise _invalid(predicate, f"values of type {type or 'nested'} are not compared")
+    if operation in _TESTS_OF_NAN:
+        if tested.name not in FLOATS:
+            raise _invalid(predicate, f"values of type {tested} are never NaN")
+        return predicate, Test(operation, field_id, type)
+    if operation.endswith("starts-with") and tested.name != "string":
+        raise _invalid(predicate, f"values of type {tested} have no beginning")
+    values = [_value(predicate, value, tested) for value in predicate.values]
+    if tested.name in _JSON_NUMBERS:
+        predicate = _with_numbers(predicate)
+    if transform is None:
+        return predicate, compare(operation, field_id, tested, values, negated=negated)
+    return predicate, compare_transformed(operation, transform, field_id, type, tested, values)
+
+
+def _with_numbers(predicate: Predicate) -> Predicate:
+    """With numbers in place of texts: readers of residuals may not take these."""
+    values = tuple(json_number(value) if isinstance(value, str) else value for value in predicate.values)
+    return msgspec.structs.replace(predicate, values=values)
+
+
+def _tested_type(predicate: Predicate, type: PrimitiveType | None) -> PrimitiveType | None:
+    transform = predicate.term.transform
+    if transform is None:
+        return type
+    result = None if type is None else result_type(transform, type)
+    if type is None or result is None or not can_transform(transform, type):
+        raise _invalid(predicate, f"cannot apply {transform[:40]} to values of type {type or 'nested'}")
+    return result
 
 
 def _value(predicate: Predicate, value: object, type: PrimitiveType) -> Canonical:
@@ -240,105 +221,10 @@ def _invalid(predicate: Predicate, problem: str) -> BadRequestError:
 
 
 def _group(parts: tuple[Bound, ...], *, is_and: bool) -> Bound:
-    decided = _NEVER if is_and else _ALWAYS
+    decided = NEVER if is_and else ALWAYS
     if decided in parts:
         return decided
-    left = tuple(part for part in parts if part not in (_ALWAYS, _NEVER))
+    left = tuple(part for part in parts if part not in (ALWAYS, NEVER))
     if len(left) == 1:
         return left[0]
     return Group(is_and, left)
-
-
-def _compare(operation: str, field_id: int, type: PrimitiveType, values: Sequence[Canonical]) -> Test | Group:
-    """A comparison whose values may be beyond, or between, those of the column."""
-    if operation in ("eq", "in", "not-eq", "not-in"):
-        possible = sorted({value for value in values if _is_possible(value, type)})
-        name = "in" if operation in ("eq", "in") else "not-in"
-        if name == "in" and not possible:
-            return _NEVER
-        return Test(name, field_id, type, tuple(possible))
-    value = values[0]
-    if isinstance(value, Fraction):
-        # between two values: x < 1.5 is x <= 1
-        is_upper = operation.startswith("lt")
-        operation = "lt-eq" if is_upper else "gt-eq"
-        value = math.floor(value) if is_upper else math.ceil(value)
-    limits = INTEGER_RANGES.get(type.name)
-    if limits is not None and isinstance(value, int) and not limits[0] <= value <= limits[1]:
-        if (value > limits[1]) == operation.startswith("lt"):
-            return Test("not-null", field_id, type)
-        return _NEVER
-    return Test(operation, field_id, type, (value,))
-
-
-def _is_possible(value: Canonical, type: PrimitiveType) -> bool:
-    if isinstance(value, Fraction):
-        return False
-    limits = INTEGER_RANGES.get(type.name)
-    return limits is None or not isinstance(value, int) or limits[0] <= value <= limits[1]
-
-
-def _compare_transformed(
-    operation: str,
-    transform: str,
-    field_id: int,
-    source: PrimitiveType | None,
-    tested: PrimitiveType,
-    values: Sequence[Canonical],
-) -> Test | Group:
-    """A comparison of a transform: of time and of truncated numbers it is one of the column."""
-    name = transform_name(transform)
-    is_range = name in ("year", "month", "day", "hour") or tested.name in ("int", "long", "decimal")
-    if source is None or name == "bucket" or not is_range:
-        plain = _compare(operation, field_id, tested, values)
-        return msgspec.structs.replace(plain, transform=transform) if isinstance(plain, Test) else plain
-    parts = [_compare_range(operation, transform, field_id, source, tested, value) for value in values]
-    is_and = operation.startswith("not")
-    return parts[0] if len(parts) == 1 else Group(is_and, tuple(parts))
-
-
-def _compare_range(
-    operation: str,
-    transform: str,
-    field_id: int,
-    source: PrimitiveType,
-    tested: PrimitiveType,
-    value: Canonical,
-) -> Test | Group:
-    plain = _compare(operation, field_id, tested, [value])
-    if not isinstance(plain, Test) or not plain.values:
-        return plain if isinstance(plain, Group) else Test("not-null", field_id, source)
-    begin, end = _range_of(transform, source, plain.values[0])
-
-    def compare(name: str, limit: Canonical) -> Test | Group:
-        return _compare(name, field_id, source, [limit])
-
-    match plain.operation:
-        case "lt":
-            return compare("lt", begin)
-        case "lt-eq":
-            return compare("lt-eq", end)
-        case "gt":
-            return compare("gt", end)
-        case "gt-eq":
-            return compare("gt-eq", begin)
-        case "in":
-            return Group(is_and=True, parts=(compare("gt-eq", begin), compare("lt-eq", end)))
-        case _:
-            return Group(is_and=False, parts=(compare("lt", begin), compare("gt", end)))
-
-
-def _range_of(transform: str, source: PrimitiveType, value: Any) -> tuple[int, int]:
-    """First and last value of the column that a transform maps to a value; empty if it maps none."""
-    name = transform_name(transform)
-    if name != "truncate":
-        vector = Vector(np.array([value], np.int64))
-        exact = source_range(transform, source, vector, vector)
-        end = int(exact.upper.data[0])
-        # before the epoch ranges of partitions are one wider, see there; those of values are not
-        previous = Vector(np.array([value - 1], np.int64))
-        begin = int(source_range(transform, source, previous, previous).upper.data[0]) + 1
-        return begin, end
-    width = parameter(transform)
-    begin = -(-value // width) * width
-    return (begin, begin + width - 1) if begin == value else (begin, begin - 1)

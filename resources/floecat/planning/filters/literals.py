@@ -18,10 +18,10 @@ from uuid import UUID
 
 from floecat.iceberg.schemas.types import PrimitiveType
 
-__all__ = ["INTEGER_RANGES", "Canonical", "canonical"]
+__all__ = ["FLOATS", "INTEGER_RANGES", "Canonical", "canonical", "json_number"]
 
 Canonical: TypeAlias = int | float | bytes | Fraction
-"""A `Fraction` lies between two values of a whole-number column: no value equals it."""
+"""A `Fraction` lies between two values of the column, or beyond its finite ones: no value equals it."""
 
 INTEGER_RANGES: Final = {
     **dict.fromkeys(("int", "date"), (-(2**31), 2**31 - 1)),
@@ -37,6 +37,10 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CLOCK: Final = re.compile(r"([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:\.([0-9]{1,9}))?")
 _TIMESTAMP: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9:.]{5,18})(Z|[+-][0-9]{2}:?[0-9]{2})?")
+FLOATS: Final = frozenset({"float", "double"})
+_LEAST_BEYOND_JSON: Final = 2**63
+_NO_JSON_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+"""As Java spells them."""
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,60}(?:\.[0-9]{0,60})?|\.[0-9]{1,60})(?:[Ee][+-]?[0-9]{1,3})?")
 
 
@@ -48,12 +52,23 @@ def canonical(value: object, type: PrimitiveType) -> Canonical:
         type: of the column.
 
     Raises:
-        ValueError: it cannot be a value of that type. Numbers outside the range of the type can.
+        ValueError: it cannot be a value of that type. Numbers outside the range of the type can, and numbers
+            as texts.
     """
     try:
         return _READERS[type.name](value, type)
     except (KeyError, TypeError, ValueError, OverflowError, InvalidOperation):
         raise ValueError from None
+
+
+def json_number(text: str) -> object:
+    """The number that a text spells, as JSON has it; the text where JSON does not."""
+    if _DECIMAL.fullmatch(text) is None:
+        return text
+    number = Fraction(Decimal(text))
+    if number.denominator == 1 and abs(number) < _LEAST_BEYOND_JSON:
+        return int(number)
+    return float(text) if math.isfinite(float(text)) else text
 
 
 def _boolean(value: object, _type: PrimitiveType) -> int:
@@ -70,27 +85,38 @@ def _whole(value: object, _type: PrimitiveType) -> int:
     return value
 
 
-def _float(value: object, type_: PrimitiveType) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError
-    number = float(value)
-    if math.isnan(number):
-        raise ValueError
-    if type_.name == "float" and math.isfinite(number):
-        try:
-            return float(struct.unpack("<f", struct.pack("<f", number))[0])
-        except OverflowError:
-            return math.copysign(math.inf, number)
-    return number
-
-
-def _decimal(value: object, type_: PrimitiveType) -> int | Fraction:
+def _number(value: object) -> Fraction:
+    # PyIceberg sends numbers of filters that it parsed as texts
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError
     if isinstance(value, str) and _DECIMAL.fullmatch(value) is None:
         raise ValueError
-    number = Fraction(Decimal(str(value))) * Fraction(10 ** int(type_.parameters[1]))
+    return Fraction(Decimal(str(value)))
+
+
+def _exact(number: Fraction) -> int | Fraction:
     return number.numerator if number.denominator == 1 else number
+
+
+def _integer(value: object, _type: PrimitiveType) -> int | Fraction:
+    return value if type(value) is int else _exact(_number(value))
+
+
+def _float(value: object, type_: PrimitiveType) -> float | Fraction:
+    if isinstance(value, str) and value in _NO_JSON_NUMBERS:
+        return float(value)
+    number = _number(value)
+    try:
+        rounded = float(str(value))
+        if type_.name == "float":
+            (rounded,) = struct.unpack("<f", struct.pack("<f", rounded))
+    except OverflowError:
+        return number
+    return number if math.isinf(rounded) else rounded
+
+
+def _decimal(value: object, type_: PrimitiveType) -> int | Fraction:
+    return _exact(_number(value) * Fraction(10 ** int(type_.parameters[1])))
 
 
 def _date(value: object, type_: PrimitiveType) -> int:
@@ -160,8 +186,8 @@ def _hex(value: object, type_: PrimitiveType) -> bytes:
 
 _READERS: Final[dict[str, Callable[[object, PrimitiveType], Canonical]]] = {
     "boolean": _boolean,
-    "int": _whole,
-    "long": _whole,
+    "int": _integer,
+    "long": _integer,
     "float": _float,
     "double": _float,
     "decimal": _decimal,

@@ -142,7 +142,11 @@ def _truncated_range(source: PrimitiveType, lower: Vector, upper: Vector, width:
 
 def _above_prefix(vector: Vector, width: int, longest: int, *, is_text: bool) -> Vector:
     values = vector.data
-    lengths = pc.utf8_length(values.cast(pa.string())) if is_text else pc.binary_length(values)
+    try:
+        lengths = pc.utf8_length(values.cast(pa.string())) if is_text else pc.binary_length(values)
+    except pa.ArrowInvalid:
+        # one was cut in a character
+        lengths = pa.repeat(width, len(values))
     # a shorter value was not cut, and is the only one
     suffix = pc.if_else(pc.less(lengths, width), pa.scalar(b"", pa.binary()), b"\xff" * (longest + 1))
     return Vector(pc.binary_join_element_wise(values, suffix, pa.scalar(b"", pa.binary())), vector.valid)

@@ -6,7 +6,7 @@ beyond 64 bits), float64. Strings, UUIDs and bytes are Arrow arrays, compared by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,13 +17,23 @@ import pyarrow.compute as pc
 
 from floecat.iceberg.avro.string_columns import Bools, Int64s, StringColumn
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.planning.filters.literals import Canonical
+from floecat.planning.filters.literals import FLOATS, Canonical
 
 __all__ = ["BYTES_TYPES", "Vector", "from_bounds", "from_partition"]
 
 BYTES_TYPES: Final = frozenset({"string", "binary", "fixed", "uuid"})
-_FLOATS: Final = frozenset({"float", "double"})
-_NARROW: Final = frozenset({"int", "date"})
+_MOST_DECIMAL_BYTES: Final = 16
+_WIDTHS: Final[Mapping[str, Mapping[int, str]]] = {
+    "boolean": {1: "u1"},
+    "int": {4: "<i4"},
+    "long": {8: "<i8", 4: "<i4"},
+    "float": {4: "<f4"},
+    "double": {8: "<f8", 4: "<f4"},
+    "date": {4: "<i4"},
+    "timestamp": {8: "<i8", 4: "<i4"},
+    "timestamp_ns": {8: "<i8", 4: "<i4"},
+}
+"""Bytes of the bounds of a type, and of the types that were promoted to it; 8 of all others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +120,7 @@ def from_partition(array: pa.Array) -> Vector:
     Args:
         array: of the Arrow type that stands for the Iceberg type (`arrow_type`).
     """
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    valid = _valid(array)
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return Vector(array.cast(pa.binary()), valid)
@@ -145,7 +155,9 @@ def _unscaled(array: pa.Array, valid: Bools | None) -> npt.NDArray[Any]:
     return np.array(numbers, object)
 
 
-def from_bounds(array: pa.BinaryArray, type: PrimitiveType, unit: int = 1) -> Vector:
+def from_bounds(
+    array: pa.BinaryArray, type: PrimitiveType, unit: int = 1, *, are_upper: bool = False
+) -> Vector:
     """Bounds of files as vectors; null and what is no value of the type is unknown.
 
     Bounds of files that are older than a promotion of the column are values of the former type.
@@ -154,26 +166,57 @@ def from_bounds(array: pa.BinaryArray, type: PrimitiveType, unit: int = 1) -> Ve
         array: single values (table specification, Appendix D).
         type: of the column.
         unit: for `date` promoted to a timestamp: units of a day.
+        are_upper: whether they are upper bounds. A text that was cut in a character is not above its rest.
     """
+    if type.name == "string" and are_upper:
+        return Vector(array, _are_texts(array))
     if type.name in BYTES_TYPES:
-        valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-        return Vector(array, valid)
+        return _bytes(array, type)
     column = StringColumn.of(array)
     if type.name == "decimal":
         return _decimals(column)
-    lengths = column.lengths
+    widths = _WIDTHS.get(type.name, {8: "<i8"})
+    if type.name in FLOATS:
+        return _fixed(column, widths, np.float64)
+    vector = _fixed(column, widths, np.int64)
     if type.name == "boolean":
-        return _fixed(column, lengths, {1: "u1"}, np.int64)
-    if type.name in _FLOATS:
-        return _fixed(column, lengths, {8: "<f8", 4: "<f4"}, np.float64)
+        return Vector((vector.data != 0).astype(np.int64), vector.valid)
     if unit == 1:
-        widths = {4: "<i4"} if type.name in _NARROW else {8: "<i8", 4: "<i4"}
-        return _fixed(column, lengths, widths, np.int64)
-    vector = _fixed(column, lengths, {8: "<i8", 4: "<i4"}, np.int64)
-    return Vector(np.where(lengths == 4, vector.data * unit, vector.data), vector.valid)
+        return vector
+    return Vector(np.where(column.lengths == 4, vector.data * unit, vector.data), vector.valid)
 
 
-def _fixed(column: StringColumn, lengths: Int64s, widths: dict[int, str], dtype: Any) -> Vector:
+def _are_texts(array: pa.BinaryArray) -> Bools | None:
+    try:
+        array.cast(pa.string())
+    except pa.ArrowInvalid:
+        return np.array([value is not None and _is_text(value) for value in array.to_pylist()], np.bool_)
+    return _valid(array)
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _valid(array: pa.Array) -> Bools | None:
+    return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+
+
+def _bytes(array: pa.BinaryArray, type: PrimitiveType) -> Vector:
+    valid = _valid(array)
+    size = 16 if type.name == "uuid" else type.parameters[0] if type.name == "fixed" else None
+    if size is None:
+        return Vector(array, valid)
+    fits: Bools = StringColumn.of(array).lengths == size
+    return Vector(array, valid if fits.all() else fits)
+
+
+def _fixed(column: StringColumn, widths: Mapping[int, str], dtype: Any) -> Vector:
+    lengths = column.lengths
     data = np.zeros(len(lengths), dtype)
     known = np.zeros(len(lengths), np.bool_)
     for width, kind in widths.items():
@@ -192,11 +235,12 @@ def _fixed(column: StringColumn, lengths: Int64s, widths: dict[int, str], dtype:
 
 def _decimals(column: StringColumn) -> Vector:
     lengths = column.lengths
-    valid = lengths > 0
+    valid = (lengths > 0) & (lengths <= _MOST_DECIMAL_BYTES)
     if lengths.max(initial=0) > 8:
+        ends = np.where(valid, column.offsets[1:], column.offsets[:-1])
         numbers: Sequence[int] = [
             int.from_bytes(column.data[start:stop].tobytes(), "big", signed=True)
-            for start, stop in zip(column.offsets[:-1].tolist(), column.offsets[1:].tolist(), strict=True)
+            for start, stop in zip(column.offsets[:-1].tolist(), ends.tolist(), strict=True)
         ]
         return Vector(np.array(numbers, object), valid)
     # sign-extended to 8 bytes, the most significant first

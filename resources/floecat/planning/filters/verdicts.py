@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from floecat.iceberg.avro.string_columns import Bools, Bytes, Int64s
-from floecat.planning.filters.binding import Bound, BoundPredicate, Group, Test
+from floecat.planning.filters.bound import Bound, BoundPredicate, Either, Group, Test
 from floecat.planning.filters.expressions import FALSE, TRUE, Expression, conjunction, disjunction
 
 __all__ = ["Residuals", "Verdict", "combine"]
@@ -45,6 +45,10 @@ def _combine(bound: Bound, verdicts: Iterator[Verdict], size: int) -> Verdict:
             return next(verdicts)
         case BoundPredicate():
             return _combine(bound.body, verdicts, size)
+        case Either():
+            found = [_combine(reading, verdicts, size) for reading in bound.readings]
+            cannots, musts = zip(*found, strict=True)
+            return Verdict(np.logical_and.reduce(cannots), np.logical_and.reduce(musts))
         case Group():
             cannot, must = np.full(size, not bound.is_and), np.full(size, bound.is_and)
             for part in bound.parts:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from floecat.iceberg.parquet.column_statistics import successor
 from floecat.iceberg.schemas.single_values import encode
 from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.floats import comparable_bits, with_one_nan
 from floecat.statistics.files.hashing import hash_values
 from floecat.statistics.files.leaf_values import has_single_values, one_value, value_bytes
 from floecat.statistics.files.summaries import ColumnSummary, Term
@@ -66,8 +67,8 @@ class ColumnCounts:
         if len(numbers):
             self._add_extremes(numbers)
         if self._is_float:
-            # Bits are compared: zeros of both signs are two values, as in Java.
-            values = values.view(pa.int32() if self._type.name == "float" else pa.int64())
+            # Zeros of both signs are two values, NaNs of any bits are one, as in Java.
+            values = comparable_bits(values)
         self._add_distinct(values)
 
     def add_constant(self, value: bytes | None, count: int) -> None:
@@ -85,6 +86,7 @@ class ColumnCounts:
             self._size_bytes += count * value_bytes(array, self._type)
             if self._is_float and pc.is_nan(array)[0].as_py():
                 self._nan_count += count
+                array = with_one_nan(array)
             else:
                 self._add_extremes(array)
             self._sketch.add(hash_values(array, self._type))

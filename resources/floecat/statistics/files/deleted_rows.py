@@ -17,6 +17,7 @@ from floecat.fileio.base import FileIO
 from floecat.iceberg.position_deletes import FILE_PATH_ID, POS_ID
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.bounds import Bounds
+from floecat.iceberg.values.floats import comparable_bits
 from floecat.memory_budget import LruCache
 from floecat.statistics.files.leaf_values import arrow_type_of, leaf_values
 from floecat.statistics.files.projection import Projection
@@ -234,10 +235,4 @@ def _by_path(batches: Iterator[tuple[pa.Array, _Int64s]]) -> dict[str, list[_Int
 
 
 def _comparable(values: pa.Array) -> pa.Array:
-    """Floats as their bits, with one NaN, as Java compares them."""
-    if not pa.types.is_floating(values.type):
-        return values
-    if values.null_count < len(values):
-        nan = pa.scalar(float("nan"), values.type)
-        values = pc.if_else(pc.is_nan(values), nan, values)
-    return values.view(pa.int32() if values.type == pa.float32() else pa.int64())
+    return comparable_bits(values) if pa.types.is_floating(values.type) else values

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from floecat.planning.files.deletes import PATH_COLUMN_ID
 from tests.unit.planning.planned_files import new_planner, plan_table
+from tests.unit.planning.random_columns import OTHER_NAN
 from tests.unit.planning.small_tables import SmallTable, data_file, spec
 
 _POSITION, _EQUALITY = 1, 2
@@ -125,6 +128,31 @@ def test_equality_deletes_without_a_common_value(tmp_path: Path) -> None:
     # rows that the filter rules out need no deletes
     above = {"type": "gt", "term": "id", "value": 12}
     assert deletes(table, above) == {"g": {"null", "other"}, "unknown": {"null", "other"}}
+
+
+@pytest.mark.parametrize("type", ["float", "double"])
+def test_nans_of_any_bits_are_one_partition_and_zeros_of_either_sign_are_two(
+    tmp_path: Path, type: str
+) -> None:
+    by_x = spec(1, ("x", "identity", 1))
+    table = SmallTable(tmp_path, [{1: ("x", type), 2: ("id", "long")}], [spec(0), by_x])
+    values = {"nan": math.nan, "other": OTHER_NAN, "zero": 0.0, "minus": -0.0, "one": 1.0}
+
+    def add(content: int, prefix: str, names: Sequence[str], **fields: Any) -> None:
+        files = [
+            data_file(f"{prefix}{name}", content=content, partition={"x": values[name]}, **fields)
+            for name in names
+        ]
+        table.add(*files, spec_id=1, types=[type], content=min(content, 1), operation="delete")
+
+    add(0, "", list(values))
+    add(_POSITION, "d-", ["other", "minus"])
+    add(_EQUALITY, "e-", ["nan", "zero"], equality_ids=[2])
+    both = {"d-other", "e-nan"}
+    assert deletes(table) == {
+        "nan": both, "other": both, "zero": {"e-zero"}, "minus": {"d-minus"}, "one": set()
+    }  # fmt: skip
+    assert deletes(table, {"type": "is-nan", "term": "x"}) == {"nan": both, "other": both}
 
 
 def test_deletes_of_partitions_that_the_filter_rules_out_are_left_out(table: SmallTable) -> None:

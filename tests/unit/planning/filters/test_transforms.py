@@ -84,6 +84,12 @@ def test_ranges_of_cut_strings(type: str, values: list[Any]) -> None:
     assert found.upper.data.to_pylist() == above
 
 
+def test_a_range_of_what_is_no_text_is_open() -> None:
+    vector = Vector(pa.array([b"a", b"\xc3"], pa.binary()))
+    found = source_range("truncate[2]", parse_primitive("string"), vector, vector)
+    assert found.upper.data.to_pylist() == [b"a\xff", b"\xc3\xff"]
+
+
 @pytest.mark.parametrize(
     "type",
     ["int", "long", "date", "time", "timestamp", "timestamptz", "string", "uuid", "binary", "decimal(9, 2)"],

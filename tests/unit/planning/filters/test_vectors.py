@@ -36,12 +36,24 @@ def known(vector: Vector) -> list[Any]:
         ("decimal(9, 2)", [b"\x7f", b"\xff", b"\xff\x00", None], [127, -1, -256, None]),
         ("decimal(38, 0)", [b"\x01" + bytes(8), b"\xff" * 9, b"\x05"], [2**64, -1, 5]),
         ("string", [b"a", None, "é".encode()], [b"a", None, "é".encode()]),
-        ("uuid", [bytes(16)], [bytes(16)]),
+        ("decimal(9, 2)", [bytes(16), b"", bytes(17)], [0, None, None]),
+        ("boolean", [b"\x02", b"", b"\x00\x00"], [1, None, None]),
+        ("float", [struct.pack("<d", 0.5), struct.pack("<f", 0.5)], [None, 0.5]),
+        ("time", [struct.pack("<i", 3), struct.pack("<q", 3)], [None, 3]),
+        ("timestamptz", [struct.pack("<i", 3), struct.pack("<q", 3)], [None, 3]),
+        ("string", [b"\xc3", b""], [b"\xc3", b""]),
+        ("uuid", [bytes(16), bytes(15), b"", bytes(17)], [bytes(16), None, None, None]),
+        ("fixed[2]", [b"ab", b"a", b"", b"abc", None], [b"ab", None, None, None, None]),
     ],
 )
 def test_bounds(type: str, bounds: list[bytes | None], values: list[Any]) -> None:
     unit = 86_400_000_000 if type == "timestamp" else 1
     assert known(from_bounds(pa.array(bounds, pa.binary()), parse_primitive(type), unit)) == values
+
+
+def test_an_upper_bound_that_is_cut_in_a_character_is_unknown() -> None:
+    bounds = pa.array([b"a\xc3", "é".encode(), None], pa.binary())
+    assert known(from_bounds(bounds, parse_primitive("string"), are_upper=True)) == [None, "é".encode(), None]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""Filters that are bound to columns: trees of tests, which rule out files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+import msgspec
+
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.planning.filters.expressions import Predicate
+from floecat.planning.filters.literals import Canonical
+
+__all__ = ["ALWAYS", "NEVER", "Body", "Bound", "BoundPredicate", "Either", "Group", "Test", "tests_of"]
+
+
+class Test(msgspec.Struct, frozen=True):
+    """A test of a column, or of a transform of it that partitions may have.
+
+    Attributes:
+        operation: as of a predicate, with `in` and `not-in` for `eq` and `not-eq`.
+        field_id: of the column.
+        type: of the column, None if it is nested.
+        values: canonical values of the term; of sets sorted and distinct.
+        transform: None for the column itself.
+    """
+
+    operation: str
+    field_id: int
+    type: PrimitiveType | None
+    values: tuple[Canonical, ...] = ()
+    transform: str | None = None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Parts of which all must hold (`is_and`), or any. Without parts it is true, or false."""
+
+    is_and: bool
+    parts: tuple[Bound, ...]
+
+
+class Either(msgspec.Struct, frozen=True):
+    """What a predicate may mean: a row passes, or fails, for sure if it does so whichever is meant."""
+
+    readings: tuple[Body, ...]
+
+
+class BoundPredicate(msgspec.Struct, frozen=True):
+    """A predicate of the filter.
+
+    Attributes:
+        predicate: without negation, with the column's name in the schema.
+        body: its tests.
+    """
+
+    predicate: Predicate
+    body: Body
+
+
+Body: TypeAlias = Test | Group | Either
+"""Tests of a predicate."""
+
+Bound: TypeAlias = Body | BoundPredicate
+"""A bound filter, or a part of it."""
+
+ALWAYS: Final = Group(is_and=True, parts=())
+NEVER: Final = Group(is_and=False, parts=())
+
+
+def tests_of(bound: Bound) -> Iterator[Test]:
+    """All tests, from left to right."""
+    match bound:
+        case Test():
+            yield bound
+        case BoundPredicate():
+            yield from tests_of(bound.body)
+        case Group():
+            for part in bound.parts:
+                yield from tests_of(part)
+        case Either():
+            for reading in bound.readings:
+                yield from tests_of(reading)

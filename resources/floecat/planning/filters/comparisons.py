@@ -1,0 +1,182 @@
+"""Comparisons of columns, and of transforms of them, as tests.
+
+Readers differ on two of them, and no row may be lost whoever reads. A null differs from every value to some;
+to others nothing is known of it. NaN is equal to itself and greater than all numbers to some; to others no
+comparison with it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from floecat.iceberg.schemas.transforms import transform_name
+from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.planning.filters.bound import ALWAYS, NEVER, Body, Either, Group, Test
+from floecat.planning.filters.literals import FLOATS, INTEGER_RANGES, Canonical
+from floecat.planning.filters.transforms import parameter, source_range
+from floecat.planning.filters.vectors import Vector
+
+__all__ = ["compare", "compare_transformed"]
+
+_SETS: Final = {"eq": "in", "in": "in", "not-eq": "not-in", "not-in": "not-in"}
+
+
+def compare(
+    operation: str, field_id: int, type: PrimitiveType, values: Sequence[Canonical], *, negated: bool = False
+) -> Body:
+    """A comparison whose values may be beyond, or between, those of the column, or NaN.
+
+    Args:
+        operation: of the predicate.
+        field_id: of the column.
+        type: of the column.
+        values: of type `type`.
+        negated: whether the filter has the opposite operation below a `not`.
+    """
+    numbers = [value for value in values if not _is_nan(value)]
+    if len(numbers) < len(values):
+        return _compare_with_nan(operation, field_id, type, numbers, negated=negated)
+    if operation in _SETS:
+        possible = sorted({value for value in values if _is_possible(value, type)})
+        if _SETS[operation] == "in" and not possible:
+            return NEVER
+        return Test(_SETS[operation], field_id, type, tuple(possible))
+    value = values[0]
+    if isinstance(value, Fraction):
+        operation, value = _rounded(operation, value, is_float=type.name in FLOATS)
+    limits = INTEGER_RANGES.get(type.name)
+    if limits is not None and isinstance(value, int) and not limits[0] <= value <= limits[1]:
+        if (value > limits[1]) == operation.startswith("lt"):
+            return Test("not-null", field_id, type)
+        return NEVER
+    return Test(operation, field_id, type, (value,))
+
+
+def _is_nan(value: Canonical) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _is_possible(value: Canonical, type: PrimitiveType) -> bool:
+    if isinstance(value, Fraction):
+        return False
+    limits = INTEGER_RANGES.get(type.name)
+    return limits is None or not isinstance(value, int) or limits[0] <= value <= limits[1]
+
+
+def _rounded(operation: str, value: Fraction, *, is_float: bool) -> tuple[str, Canonical]:
+    """The same comparison with the nearest value of the column: x < 1.5 is x <= 1."""
+    is_upper = operation.startswith("lt")
+    if not is_float:
+        return ("lt-eq", math.floor(value)) if is_upper else ("gt-eq", math.ceil(value))
+    # between infinity and all finite numbers
+    infinity = math.inf if value > 0 else -math.inf
+    name = "lt" if is_upper else "gt"
+    return name if is_upper == (value > 0) else f"{name}-eq", infinity
+
+
+def _compare_with_nan(
+    operation: str, field_id: int, type: PrimitiveType, numbers: Sequence[Canonical], *, negated: bool
+) -> Body:
+    """A comparison with NaN, beside numbers in a set."""
+    is_nan, not_nan = Test("is-nan", field_id, type), Test("not-nan", field_id, type)
+    not_null = Test("not-null", field_id, type)
+    match operation:
+        case "eq" | "in":
+            with_nan = Either((is_nan, NEVER))
+            return Group(is_and=False, parts=(compare("in", field_id, type, numbers), with_nan))
+        case "not-eq" | "not-in":
+            without_nan = Either((not_nan, ALWAYS))
+            return Group(is_and=True, parts=(compare("not-in", field_id, type, numbers), without_nan))
+        case "lt":
+            greatest: Body = Group(is_and=True, parts=(not_null, not_nan))
+        case "lt-eq":
+            greatest = not_null
+        case "gt":
+            greatest = NEVER
+        case _:
+            greatest = is_nan
+    return Either((greatest, ALWAYS if negated else NEVER))
+
+
+def compare_transformed(
+    operation: str,
+    transform: str,
+    field_id: int,
+    source: PrimitiveType | None,
+    tested: PrimitiveType,
+    values: Sequence[Canonical],
+) -> Body:
+    """A comparison of a transform: of time and of truncated numbers it is one of the column.
+
+    Args:
+        operation: of the predicate.
+        transform: normalized.
+        field_id: of the column.
+        source: type of the column; None if it is nested.
+        tested: type of transformed values.
+        values: of type `tested`.
+    """
+    name = transform_name(transform)
+    is_range = name in ("year", "month", "day", "hour") or tested.name in ("int", "long", "decimal")
+    if source is None or name == "bucket" or not is_range:
+        plain = compare(operation, field_id, tested, values)
+        return msgspec.structs.replace(plain, transform=transform) if isinstance(plain, Test) else plain
+    parts = [_compare_range(operation, transform, field_id, source, tested, value) for value in values]
+    is_and = operation.startswith("not")
+    return parts[0] if len(parts) == 1 else Group(is_and, tuple(parts))
+
+
+def _compare_range(
+    operation: str,
+    transform: str,
+    field_id: int,
+    source: PrimitiveType,
+    tested: PrimitiveType,
+    value: Canonical,
+) -> Body:
+    plain = compare(operation, field_id, tested, [value])
+    if not isinstance(plain, Test):
+        return plain
+    if not plain.values:
+        return msgspec.structs.replace(plain, type=source)
+    begin, end = _range_of(transform, source, plain.values[0])
+
+    def limited(name: str, limit: Canonical) -> Body:
+        return compare(name, field_id, source, [limit])
+
+    match plain.operation:
+        case "lt":
+            return limited("lt", begin)
+        case "lt-eq":
+            return limited("lt-eq", end)
+        case "gt":
+            return limited("gt", end)
+        case "gt-eq":
+            return limited("gt-eq", begin)
+        case "in":
+            return Group(is_and=True, parts=(limited("gt-eq", begin), limited("lt-eq", end)))
+        case _:
+            with_nulls = Either((Test("is-null", field_id, source), NEVER))
+            return Group(is_and=False, parts=(limited("lt", begin), limited("gt", end), with_nulls))
+
+
+def _range_of(transform: str, source: PrimitiveType, value: Any) -> tuple[int, int]:
+    """First and last value of the column that a transform maps to a value; empty if it maps none."""
+    name = transform_name(transform)
+    if name != "truncate":
+        vector = Vector(np.array([value], np.int64))
+        exact = source_range(transform, source, vector, vector)
+        end = int(exact.upper.data[0])
+        # before the epoch ranges of partitions are one wider, see there; those of values are not
+        previous = Vector(np.array([value - 1], np.int64))
+        begin = int(source_range(transform, source, previous, previous).upper.data[0]) + 1
+        return begin, end
+    width = parameter(transform)
+    begin = -(-value // width) * width
+    return (begin, begin + width - 1) if begin == value else (begin, begin - 1)

@@ -179,15 +179,13 @@ def _evaluate_transformed(json: Any, row: Mapping[int, Any], column: Column, tra
         return None
     result = Column(0, column.name, _result(column, transform))
     literals = json["values"] if "values" in json else [json["value"]]
-    if json["type"] in ("eq", "not-eq", "in", "not-in"):
-        is_found = json_value(value, result) in literals
-        return is_found == (json["type"] in ("eq", "in"))
     return _compare(json["type"], value, [_parsed(literal, result) for literal in literals])
 
 
 def _parsed(literal: Any, column: Column) -> Any:
     """The value of a literal of a transform, which is no value of the pool."""
-    if column.type == "date":
+    # Java writes days as numbers
+    if column.type == "date" and isinstance(literal, str):
         return (date.fromisoformat(literal) - date(1970, 1, 1)).days
     if column.type.startswith("decimal"):
         return Decimal(literal)

@@ -2,7 +2,8 @@
 
 Its model of a content file has no nulls in partitions. It uses a partition in one place, for columns that the
 data file does not have, and there it needs the values as manifests hold them: days, microseconds, numbers.
-Files that Iceberg wrote have their partition columns. Those of Delta tables do not.
+Files that Iceberg wrote have their partition columns. Those of Delta tables do not, nor do files of
+Hive's layout that were added to a table.
 """
 
 from __future__ import annotations
@@ -52,9 +53,7 @@ def pyiceberg_partitions(
     is_null = reduce(pc.and_, (field.is_null() for field in fields))
     values = [_values(field, type, are_absent=are_absent) for field, type in zip(fields, types, strict=True)]
     written = pc.if_else(has_null, "[]", columns.concat("[", columns.separated(values), "]"))
-    if not are_absent:
-        return spec_id, written
-    if pc.any(pc.and_not(has_null, is_null)).as_py():
+    if are_absent and pc.any(pc.and_not(has_null, is_null)).as_py():
         raise _unread("a null beside other values")
     return pc.if_else(is_null, _UNKNOWN_SPEC, spec_id), written
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from py4j.java_gateway import JavaGateway
 from pyiceberg.catalog.rest.scan_planning import ScanTasks
@@ -27,6 +28,7 @@ from tests.storages import storage_at
 from tests.unit.planning.planned_files import new_planner, plan_table
 from tests.unit.planning.random_filters import random_filter
 from tests.unit.planning.random_tables import RandomTable, random_table
+from tests.unit.planning.small_tables import SmallTable, data_file, spec
 
 __all__ = ["iceberg_java"]
 
@@ -150,6 +152,17 @@ def test_pyiceberg_reads_them(planner: ScanPlanner, tmp_path: Path) -> None:
 
 def _for_pyiceberg(files: Any, types: Any) -> Any:
     return pyiceberg_partitions(files, types, are_absent=False)
+
+
+def test_a_null_partition_for_pyiceberg(planner: ScanPlanner, tmp_path: Path) -> None:
+    table = SmallTable(tmp_path, [{1: ("p", "string")}], [spec(0), spec(1, ("p", "identity", 1))])
+    files = [data_file(str(value), partition={"p": value}) for value in (None, "a")]
+    table.add(*files, spec_id=1, types=["string"])
+    target = resolve(TableMetadata.parse(table.metadata()), ScanRequest())
+    [tasks] = planner.plan(storage_at(["file:///"]), target)
+    spec_ids, partitions = pyiceberg_partitions(tasks.files, target.specs[1].types, are_absent=False)
+    # it takes a column that the file lacks for null if it does not know the spec, and reads no null
+    assert pc.binary_join_element_wise(spec_ids, partitions, " ").to_pylist() == ["-1 []", '1 ["a"]']
 
 
 def _shape(filter: Any) -> Any:

@@ -228,13 +228,13 @@ def _measure(
     options: argparse.Namespace,
 ) -> None:
     name = f"{files:,} files, {'clustered' if is_clustered else 'days in every manifest'}"
-    location = _table(folder, files, files // options.per_manifest, is_clustered)
+    location = table(folder, files, files // options.per_manifest, is_clustered)
     _compare(java, name, location, files, options)
     if not is_clustered:
         _concurrent(location, files, options.memory_mib << 20)
 
 
-def _table(folder: Path, files: int, manifests: int, is_clustered: bool) -> str:
+def table(folder: Path, files: int, manifests: int, is_clustered: bool) -> str:
     """The metadata file of a table, which is made unless it is in the folder."""
     place = folder / f"{files}-{'clustered' if is_clustered else 'mixed'}"
     if not place.exists():

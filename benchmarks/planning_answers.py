@@ -9,7 +9,7 @@ import argparse
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import msgspec
 
 from benchmarks.figures import figure
 from benchmarks.planning import filters
-from benchmarks.servers import Floecat, floecat
+from benchmarks.servers import floecat
 
 _MOST_FILES = 100_000
 """Of a plan, after which no more tasks are fetched."""
@@ -57,9 +57,9 @@ def main() -> None:
         client.post("namespaces/db/register", json=registration).raise_for_status()
         for title, json in filters(int(options.name.partition("-")[0])).items():
             for kind in ("first plan", "next plan"):
-                before_s = _processor_s(service)
+                before_s = processor_s(service.pid)
                 found = _fetch(client, json)
-                used_s = _processor_s(service) - before_s
+                used_s = processor_s(service.pid) - before_s
                 label = f"{title}, {kind}"
                 figure(f"{label}: completed", found.planned_s, "s", note=f"{found.files:,} files fetched")
                 figure(f"{label}: first task", found.first_s, "s")
@@ -72,8 +72,9 @@ def _fetch(client: httpx.Client, json: object) -> _Fetched:
     """A plan from its request to its deletion."""
     path = "namespaces/db/tables/large"
     started = time.perf_counter()
-    answers = _answers(client, path, json)
-    answer, size = next(answers)
+    fetched = answers(client, path, json)
+    answer, body = next(fetched)
+    size = len(body)
     planned_s = time.perf_counter() - started
     files = 0
     first_s = 0.0
@@ -83,18 +84,18 @@ def _fetch(client: httpx.Client, json: object) -> _Fetched:
             first_s = first_s or time.perf_counter() - started
         if files >= _MOST_FILES:
             break
-        following = next(answers, None)
+        following = next(fetched, None)
         if following is None:
             break
-        answer, more = following
-        size += more
+        answer, body = following
+        size += len(body)
     all_s = time.perf_counter() - started
-    answers.close()
+    fetched.close()
     return _Fetched(files, size, planned_s, first_s, all_s)
 
 
-def _answers(client: httpx.Client, path: str, json: object) -> Any:
-    """Yields the completed plan and the answer of each task, decoded, and their bytes."""
+def answers(client: httpx.Client, path: str, json: object) -> Generator[tuple[Any, bytes]]:
+    """Yields the completed plan and the answer of each task, decoded, and as they came."""
     headers = {"idempotency-key": str(uuid.uuid4())}
     response = client.post(f"{path}/plan", json={"filter": json}, headers=headers)
     answer = msgspec.json.decode(response.raise_for_status().content)
@@ -104,20 +105,20 @@ def _answers(client: httpx.Client, path: str, json: object) -> Any:
         response = client.get(f"{path}/plan/{plan_id}")
         answer = msgspec.json.decode(response.raise_for_status().content)
     try:
-        yield answer, len(response.content)
+        yield answer, response.content
         tasks: list[str] = answer.get("plan-tasks", [])
         while tasks:
             response = client.post(f"{path}/tasks", json={"plan-task": tasks.pop(0)}).raise_for_status()
             answer = msgspec.json.decode(response.content)
             tasks = answer.get("plan-tasks", []) + tasks
-            yield answer, len(response.content)
+            yield answer, response.content
     finally:
         client.delete(f"{path}/plan/{plan_id}").raise_for_status()
 
 
-def _processor_s(service: Floecat) -> float:
-    """Processor time of the service and its planning processes so far."""
-    ticks = sum(int(stat[11]) + int(stat[12]) for stat in _stats(service.pid))
+def processor_s(pid: int) -> float:
+    """Processor time of a service and its planning processes so far, in seconds."""
+    ticks = sum(int(stat[11]) + int(stat[12]) for stat in _stats(pid))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -25,10 +25,11 @@ SHARES: Final[Mapping[str, int]] = {
     "gzip-blocks": 64,  # blocks of metadata files and answers
     "stored-frames": 64,  # zstd frames of documents in the store
     "delta-artifacts": 88,
-    "delta-indexes": 64,  # of manifests, decoded
+    "delta-indexes": 56,  # of manifests, decoded
     "delta-listed": 24,  # what manifests name, to check that it exists
     "delta-copies": 64,  # data files while they are copied
     "plan-manifests": 80,  # of small scans, decoded
+    "plan-filters": 8,  # large sets as JSON, while tasks are fetched
     "purge-areas": 24,
     "tokens": 4,
     "catalogs": 4,

@@ -189,7 +189,8 @@ def _chosen(variable: str, value: str) -> str:
 
 
 def _store_environment(request: pytest.FixtureRequest, store: str) -> dict[str, str]:
+    few = {"FLOECAT_GATEWAY_PLAN_TASK_FILES_PER_TASK": "128"}  # plans of few files have several tasks
     if store == "sqlite":
-        return {}
+        return few
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    return postgres_environment(server.url(server.create_database()))
+    return few | postgres_environment(server.url(server.create_database()))

@@ -62,10 +62,16 @@ def drain(kernel: Kernel) -> None:
 
 
 def fetch(kernel: Kernel, names: list[str]) -> list[str]:
-    """The names of tasks, and paths of files, that tasks answer."""
+    """The paths of files, and names of tasks, that tasks answer; a path stands for itself."""
     call = kernel.calls.open(Principal("tester", kernel.settings.gateway.default_account_id), "floecat")
-    answers = [json.loads(b"{%b}" % kernel.plan_tasks.fetch(call, T, name)) for name in names]
-    return [name for each in answers for name in (*each.get("plan-tasks", ()), *paths_of([each]))]
+    found: list[str] = []
+    for name in names:
+        if name.startswith("file:"):
+            found.append(name)
+            continue
+        answer = json.loads(b"{%b}" % kernel.plan_tasks.fetch(call, T, name))
+        found += (*paths_of([answer]), *answer.get("plan-tasks", ()))
+    return found
 
 
 def die_at(settings: Settings, ahead_ms: int, calls: int, work: Callable[[Kernel], object]) -> None:

@@ -160,12 +160,17 @@ def iceberg_java() -> Iterator[JavaGateway]:
     gateway.shutdown()
 
 
-def start_java(*options: str) -> JavaGateway:
-    """Starts a JVM with Iceberg's library and no Spark; it ends with this process, or with `shutdown`."""
+def start_java(*options: str, runtime: Path | None = None) -> JavaGateway:
+    """Starts a JVM with Iceberg's library and no Spark; it ends with this process, or with `shutdown`.
+
+    Args:
+        options: of the JVM.
+        runtime: jar with the library in another version than `iceberg_runtime`.
+    """
     jars = Path(pyspark.__file__).parent / "jars"
     libraries = [jar for jar in jars.glob("*.jar") if jar.name.startswith(_LIBRARIES)]
     port, token = launch_gateway(
-        classpath=":".join(map(str, [iceberg_runtime(), *aws_sdk(), *libraries])),
+        classpath=":".join(map(str, [runtime or iceberg_runtime(), *aws_sdk(), *libraries])),
         jarpath=str(next(jars.glob("py4j-*.jar"))),
         java_path=str(java_home() / "bin" / "java"),
         javaopts=list(options),

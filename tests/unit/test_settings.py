@@ -44,7 +44,8 @@ def test_seed_names_and_defaults() -> None:
     rows = {row.key: row.default for row in describe()}
     assert rows["floecat.gateway.default-account-id"] == "5eaa9cd5-7d08-3750-9457-cfe800b0b9d2"
     assert rows["floecat.gateway.plan-task-ttl"] == "PT10M"
-    assert rows["floecat.gateway.plan-task-files-per-task"] == "128"
+    # 128 in the seed: tasks are divided by their bytes
+    assert rows["floecat.gateway.plan-task-files-per-task"] == "10000"
     assert rows["floecat.gateway.idempotency-key-lifetime"] == "PT30M"
     assert rows["floecat.gateway.stage-ttl-seconds"] == "900"
     confirm = "floecat.gateway.commit.confirm"

@@ -8,8 +8,8 @@ file, so that the metrics of many files never become Python objects.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, fields, replace
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,17 @@ class ColumnMetrics:
     upper_bounds: pa.BinaryArray | None = None
     nan_value_counts: pa.Int64Array | None = None
     column_sizes: pa.Int64Array | None = None
+
+    def slice(self, begin: int, size: int) -> ColumnMetrics:
+        """Those of some files, one after the other."""
+        found = {name: getattr(self, name) for name in _ARRAYS}
+        return replace(
+            self,
+            **{name: array.slice(begin, size) for name, array in found.items() if array is not None},
+        )
+
+
+_ARRAYS: Final = tuple(each.name for each in fields(ColumnMetrics) if each.name != "field_id")
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,12 @@ def open_planning(
             disk_bytes=made.disk_cache_size,
         )
 
-    planner = ChunkedPlanner(opened, files_per_chunk=gateway.plan_task_files_per_task)
+    planner = ChunkedPlanner(
+        opened,
+        parts.memory.cache("plan-filters"),
+        files_per_chunk=gateway.plan_task_files_per_task,
+        chunk_bytes=gateway.plan_task_bytes,
+    )
     rows = PlanRows(store, clock, ttl_ms=gateway.plan_task_ttl.ms)
     work = PlanJobs(
         store,

@@ -123,9 +123,16 @@ def is_held(conn: Connection, query_id: UUID, epoch: int, now_ms: int) -> bool:
 
 
 def finish(
-    conn: Connection, query_id: UUID, state: str, now_ms: int, *, answer: bytes | None, error: str | None
+    conn: Connection,
+    query_id: UUID,
+    state: str,
+    now_ms: int,
+    *,
+    answer: bytes | None,
+    error: str | None,
+    request: bytes = b"",
 ) -> bool:
-    """Stores the outcome of a plan that was submitted, and drops what planning it needed no more.
+    """Stores the outcome of a plan that was submitted.
 
     Args:
         conn: a transaction.
@@ -134,13 +141,15 @@ def finish(
         now_ms: the time.
         answer: what is answered, compressed.
         error: why it failed.
+        request: what its answers still need of the request.
 
     Returns:
         False if it is finished, cancelled or expired.
     """
     if not queries.set_state(conn, query_id, state, now_ms):
         return False
-    return conn.change(_FINISH, {"of_query": query_id, "answer": answer, "error": error}) == 1
+    values = {"of_query": query_id, "answer": answer, "error": error, "kept": request}
+    return conn.change(_FINISH, values) == 1
 
 
 def free(conn: Connection, query_id: UUID) -> None:
@@ -212,7 +221,7 @@ _HOLD: Final = (
 _FINISH: Final = (
     sa.update(_plans)
     .where(_OF_PLAN)
-    .values(answer=sa.bindparam("answer"), error=sa.bindparam("error"), request=b"")
+    .values(answer=sa.bindparam("answer"), error=sa.bindparam("error"), request=sa.bindparam("kept"))
 )
 _FREE: Final = sa.update(_plans).where(_OF_PLAN).values(answer=sa.null(), request=b"")
 _DELETE_TASKS: Final = sa.delete(_tasks).where(_OF_TASKS)

@@ -69,7 +69,7 @@ EXPECTED = {
     "load of a Delta table, with a look at its log": Cost(4, 0, 2),
     "scan plan of 100 files, manifests not in memory": Cost(6, 1, 2),
     "scan plan of 100 files": Cost(6, 1, 0),
-    "scan plan of 200 files": Cost(7, 1, 0),
+    "scan plan of 3,000 files": Cost(7, 1, 0),
     "first of 2 plan tasks": Cost(6, 1, 0),
     "last of 2 plan tasks": Cost(7, 1, 0),
     "look at a plan": Cost(3, 0, 0),
@@ -188,9 +188,9 @@ def _measure_plans(kernel: Kernel, call: Call, measure: Measure) -> None:
 
     measure("scan plan of 100 files, manifests not in memory", plan)
     measure("scan plan of 100 files", plan)
-    kernel.commits.commit(call, change("scanned", files.append(100)))
+    kernel.commits.commit(call, change("scanned", files.append(2900)))
     plan()
-    measure("scan plan of 200 files", plan)
+    measure("scan plan of 3,000 files", plan)
     answer = plan()
     first, last = json.loads(b"{%b}" % answer.fields)["plan-tasks"]
     for name, task in (("first of 2 plan tasks", first), ("last of 2 plan tasks", last)):

@@ -16,8 +16,9 @@ from floecat.iceberg.schemas.partitioning import PartitionField
 from floecat.iceberg.schemas.transforms import IDENTITY, VOID, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.files.manifest_files import ManifestFiles, SpecTypes
+from floecat.planning.files.scans import SetSlices
 from floecat.planning.filters.bound import Test
-from floecat.planning.filters.evidence import Evidence, cannot_match, must_match
+from floecat.planning.filters.evidence import Evidence, between_bounds, cannot_match, must_match
 from floecat.planning.filters.literals import FLOATS, Canonical
 from floecat.planning.filters.transforms import UNITS_A_DAY, bucket_of, has_ranges, parameter, source_range
 from floecat.planning.filters.vectors import Vector, from_bounds, from_partition
@@ -30,6 +31,7 @@ __all__ = [
     "in_signed_order",
     "metrics_evidence",
     "needs_metrics",
+    "set_slices",
 ]
 
 _NULL_TESTS: Final = frozenset({"is-null", "not-null"})
@@ -193,6 +195,21 @@ def by_metrics(test: Test, metrics: ColumnMetrics | None, rows: Int64s, memo: di
     if len(rows) < evidence.size:
         evidence = evidence.take(rows)
     return _in_any_order(test, evidence)
+
+
+def set_slices(
+    test: Test, metrics: ColumnMetrics | None, rows: Int64s, memo: dict[Any, Evidence]
+) -> SetSlices | None:
+    """Which values of a set lie between the bounds of files; None where that is not known.
+
+    Arguments as of `by_metrics`.
+    """
+    if metrics is None or test.type is None or test.transform is not None or test.type.name == "uuid":
+        return None
+    evidence = metrics_evidence(metrics, test.type, memo)
+    if len(rows) < evidence.size:
+        evidence = evidence.take(rows)
+    return SetSlices(*between_bounds(test.values, evidence))
 
 
 def metrics_evidence(metrics: ColumnMetrics, type: PrimitiveType, memo: dict[Any, Evidence]) -> Evidence:

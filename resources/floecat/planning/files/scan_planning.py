@@ -20,14 +20,14 @@ from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.memory_budget import LruCache
 from floecat.planning.files.deletes import PATH_COLUMN_ID, DeleteIndex, FoundDeletes, equality_ids
 from floecat.planning.files.disk_cache import DiskCache
-from floecat.planning.files.judging import by_metrics, by_partition, by_summaries, needs_metrics
+from floecat.planning.files.judging import by_metrics, by_partition, by_summaries, needs_metrics, set_slices
 from floecat.planning.files.manifest_cache import ManifestCache
 from floecat.planning.files.manifest_disk import ManifestDisk
 from floecat.planning.files.manifest_files import COLUMN_SIZES, ManifestFiles, SpecTypes
 from floecat.planning.files.manifest_lists import ManifestLists
-from floecat.planning.files.scans import FileTasks, ScanCounters, ScanPlan, Stop
+from floecat.planning.files.scans import FileTasks, ScanCounters, ScanPlan, SetSlices, Stop
 from floecat.planning.files.targets import ScanTarget
-from floecat.planning.filters.bound import Test, tests_of
+from floecat.planning.filters.bound import Test, bound_predicates, is_large_set, tests_of
 from floecat.planning.filters.evidence import Evidence
 from floecat.planning.filters.expressions import TRUE
 from floecat.planning.filters.verdicts import Residuals, Verdict, combine
@@ -182,6 +182,11 @@ class _Scan:
         self._stop = stop
         self._tests = tuple(tests_of(target.filter))
         self._residuals = Residuals(target.filter)
+        self._large_sets = {
+            each.predicate.place: each.body
+            for each in bound_predicates(target.filter)
+            if isinstance(each.body, Test) and is_large_set(each.body)
+        }
         self._counters = ScanCounters()
         self._started = time.perf_counter()
         self._next_check = 0.0
@@ -420,7 +425,17 @@ class _Scan:
         counters.size_bytes += int(content.table["file_size_in_bytes"].to_numpy().sum())
         everything = np.arange(len(files)) if rows is None else rows
         residuals = pa.array(self._residuals.of(verdicts, size), pa.int32())
-        return FileTasks(content, self._deletes.match(files, everything), residuals)
+        slices = self._slices(files, everything)
+        return FileTasks(content, self._deletes.match(files, everything), residuals, slices)
+
+    def _slices(self, files: ManifestFiles, rows: Int64s) -> dict[str, SetSlices]:
+        """Of large sets, by the place of their predicate, the values that each file may have."""
+        memo: dict[Any, Evidence] = {}
+        found = {
+            place: set_slices(test, files.metrics.get(test.field_id), rows, memo)
+            for place, test in self._large_sets.items()
+        }
+        return {place: slices for place, slices in found.items() if slices is not None}
 
     def _appended(self, files: ManifestFiles) -> Int64s | None:
         """Of an incremental scan: which files its snapshots added."""

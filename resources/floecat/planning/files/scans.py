@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import msgspec
 import pyarrow as pa
 
+from floecat.iceberg.avro.string_columns import Int64s
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.schemas.schema import Schema
 from floecat.planning.filters.expressions import TRUE, Expression
@@ -20,6 +21,7 @@ __all__ = [
     "ScanCounters",
     "ScanPlan",
     "ScanRequest",
+    "SetSlices",
 ]
 
 
@@ -93,6 +95,20 @@ class ContentFiles:
     def __len__(self) -> int:
         return len(self.table)
 
+    def slice(self, begin: int, size: int) -> ContentFiles:
+        """Some of the files, one after the other."""
+        metrics = tuple(each.slice(begin, size) for each in self.metrics)
+        return ContentFiles(
+            self.spec_id, self.table.slice(begin, size), self.partitions.slice(begin, size), metrics
+        )
+
+
+class SetSlices(NamedTuple):
+    """For each file which values of a sorted set lie between its bounds: from where, and up to where."""
+
+    begins: Int64s
+    ends: Int64s
+
 
 @dataclass(frozen=True, eq=False)
 class FileTasks:
@@ -103,11 +119,14 @@ class FileTasks:
         deletes: for each file the delete files that apply to it, as positions in `ScanPlan.deletes`: a list
             array of int32. None if no file has any.
         residuals: for each file what is left of the filter, as a position in `ScanPlan.residuals`: int32.
+        slices: of large sets in the residuals, by the place of their predicate: other values of the set match
+            no row of the file.
     """
 
     files: ContentFiles
     deletes: pa.ListArray | None
     residuals: pa.Int32Array
+    slices: Mapping[str, SetSlices] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.files)

@@ -15,7 +15,17 @@ from floecat.errors import BadRequestError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.transforms import VOID, can_transform
 from floecat.iceberg.schemas.types import PrimitiveType, StructType
-from floecat.planning.filters.bound import ALWAYS, NEVER, Body, Bound, BoundPredicate, Either, Group, Test
+from floecat.planning.filters.bound import (
+    ALWAYS,
+    NEVER,
+    Body,
+    Bound,
+    BoundPredicate,
+    Either,
+    Group,
+    Test,
+    is_large_set,
+)
 from floecat.planning.filters.comparisons import compare, compare_transformed
 from floecat.planning.filters.expressions import And, Constant, Expression, Not, Or, Predicate, Term
 from floecat.planning.filters.literals import FLOATS, Canonical, canonical, json_number
@@ -189,8 +199,17 @@ def _in_schema(columns: Columns, field_id: int, sent: Predicate, *, negated: boo
     if tested.name in _JSON_NUMBERS:
         predicate = _with_numbers(predicate)
     if transform is None:
-        return predicate, compare(operation, field_id, tested, values, negated=negated)
+        body = compare(operation, field_id, tested, values, negated=negated)
+        return _in_order(predicate, values, body), body
     return predicate, compare_transformed(operation, transform, field_id, type, tested, values)
+
+
+def _in_order(predicate: Predicate, values: Sequence[Canonical], body: Body) -> Predicate:
+    """With the values of a large set in the order of its test, each once."""
+    if not isinstance(body, Test) or not is_large_set(body):
+        return predicate
+    sent = dict(zip(values, predicate.values, strict=True))
+    return msgspec.structs.replace(predicate, values=tuple(sent[value] for value in body.values))
 
 
 def _with_numbers(predicate: Predicate) -> Predicate:

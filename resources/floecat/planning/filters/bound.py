@@ -9,9 +9,23 @@ import msgspec
 
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.filters.expressions import Predicate
-from floecat.planning.filters.literals import Canonical
+from floecat.planning.filters.literals import FLOATS, Canonical
 
-__all__ = ["ALWAYS", "NEVER", "Body", "Bound", "BoundPredicate", "Either", "Group", "Test", "tests_of"]
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "Body",
+    "Bound",
+    "BoundPredicate",
+    "Either",
+    "Group",
+    "Test",
+    "bound_predicates",
+    "is_large_set",
+    "tests_of",
+]
+
+_LARGE_SET: Final = 100
 
 
 class Test(msgspec.Struct, frozen=True):
@@ -65,6 +79,28 @@ Bound: TypeAlias = Body | BoundPredicate
 
 ALWAYS: Final = Group(is_and=True, parts=())
 NEVER: Final = Group(is_and=False, parts=())
+
+
+def is_large_set(test: Test) -> bool:
+    """Whether a test is of a set of so many values that a residual has only those that a file may have.
+
+    The predicate has the values in the order of the test then, each once. Floating-point numbers are left as
+    they were sent: the two zeros are one value of a test, and not of every reader of residuals.
+    """
+    is_set = test.operation in ("in", "not-in") and test.transform is None
+    return (
+        is_set and test.type is not None and test.type.name not in FLOATS and len(test.values) >= _LARGE_SET
+    )
+
+
+def bound_predicates(bound: Bound) -> Iterator[BoundPredicate]:
+    """All predicates, from left to right."""
+    match bound:
+        case BoundPredicate():
+            yield bound
+        case Group():
+            for part in bound.parts:
+                yield from bound_predicates(part)
 
 
 def tests_of(bound: Bound) -> Iterator[Test]:

@@ -7,9 +7,9 @@ Bounds are without NaN: where there is one, an upper bound rules nothing out.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,9 @@ from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.planning.filters.literals import Canonical
 from floecat.planning.filters.vectors import Vector
 
-__all__ = ["Evidence", "cannot_match", "must_match"]
+__all__ = ["Evidence", "between_bounds", "cannot_match", "must_match"]
+
+_Side: TypeAlias = Literal["left", "right"]
 
 _MOST_COMPARED: Final = 200
 """Strings of a set that are compared one by one; of larger sets only the ends are."""
@@ -191,6 +193,33 @@ def _sorted_numbers(values: tuple[Canonical, ...], dtype: np.dtype[Any]) -> npt.
         ordered: Any = values
         values = values[bisect_left(ordered, -(2**63)) : bisect_left(ordered, 2**63)]
     return np.array(values, dtype)
+
+
+def between_bounds(values: tuple[Canonical, ...], known: Evidence) -> tuple[Int64s, Int64s]:
+    """Which values of a sorted set each set of rows may have, by its bounds: from where, and up to where."""
+    begins, ends = np.zeros(known.size, np.int64), np.full(known.size, len(values), np.int64)
+    sides: tuple[_Side, _Side] = ("left", "right")
+    for vector, side, found in zip((known.lower, known.upper), sides, (begins, ends), strict=True):
+        if vector is not None:
+            sure = vector.known(np.ones(known.size, np.bool_))
+            places = _places(values, vector, side)
+            found[sure] = places[sure]
+    return begins, ends
+
+
+def _places(values: tuple[Canonical, ...], bounds: Vector, side: _Side) -> Int64s:
+    """Where bounds would be inserted into a sorted set; for NaN and what cannot be compared outside of it."""
+    ordered: Any = values
+    unknown = 0 if side == "left" else len(values)
+    if not isinstance(bounds.data, np.ndarray):
+        bisect = bisect_left if side == "left" else bisect_right
+        found = [unknown if each is None else bisect(ordered, each) for each in bounds.data.to_pylist()]
+        return np.array(found, np.int64)
+    numbers = _sorted_numbers(values, bounds.data.dtype)
+    if len(numbers) < len(values) or numbers[-1] != numbers[-1]:
+        return np.full(len(bounds), unknown, np.int64)
+    places = np.searchsorted(numbers, bounds.data, side).astype(np.int64)
+    return np.where(bounds.data == bounds.data, places, unknown)
 
 
 def _equal_and_absent(values: tuple[Canonical, ...], lower: Vector, upper: Vector) -> Bools:

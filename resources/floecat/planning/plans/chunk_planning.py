@@ -7,22 +7,24 @@ from functools import partial
 
 from floecat.planning.files.planner import Planner
 from floecat.planning.files.scans import ScanPlan, ScanRequest
-from floecat.planning.files.targets import spec_types
+from floecat.planning.files.targets import resolve, spec_types
+from floecat.planning.filters.bound import bound_predicates
 from floecat.planning.filters.expression_json import parse_filter
+from floecat.planning.filters.expressions import Predicate
 from floecat.planning.plans.plan_answers import TaskChunk
 from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.planning.plans.pyiceberg_partitions import pyiceberg_partitions
-from floecat.planning.plans.task_answers import PartitionTypes, client_types, render_tasks
+from floecat.planning.plans.task_answers import ChunkSize, PartitionTypes, client_types, render_tasks
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["count_files", "plan_chunks", "scan_request"]
+__all__ = ["count_files", "plan_chunks", "residual_predicates", "scan_request"]
 
 
 def plan_chunks(
     planner: Planner,
     storage: CatalogStorage,
     scan: PlannedScan,
-    files_per_chunk: int,
+    most: ChunkSize,
     stop: Callable[[], bool] | None,
 ) -> Iterator[TaskChunk]:
     """Yields the tasks of a scan in chunks; see `ChunkedPlanner.run`."""
@@ -31,9 +33,15 @@ def plan_chunks(
     if scan.form != "specified":
         partitions = partial(pyiceberg_partitions, are_absent=scan.form == "pyiceberg-without-columns")
         types = {spec_id: found.types for spec_id, found in spec_types(scan.metadata).items()}
-    work = partial(render_tasks, types=types, files_per_chunk=files_per_chunk, partitions=partitions)
+    work = partial(render_tasks, types=types, most=most, partitions=partitions)
     # engines of other formats keep their manifests where artifacts are
     return planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), work, stop=stop)
+
+
+def residual_predicates(scan: PlannedScan) -> Iterator[Predicate]:
+    """The predicates of a scan as its residuals have them."""
+    for bound in bound_predicates(resolve(scan.metadata, scan_request(scan)).filter):
+        yield bound.predicate
 
 
 def count_files(

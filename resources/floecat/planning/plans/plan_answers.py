@@ -53,6 +53,8 @@ class TaskChunk(msgspec.Struct, frozen=True):
     answer: bytes
     """Fields of a JSON object, without its braces, compressed."""
     files: int
+    has_references: bool = False
+    """Whether large sets are put in by reference; see `residual_texts`."""
 
 
 class TaskName(NamedTuple):

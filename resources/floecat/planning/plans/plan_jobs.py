@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -37,6 +37,13 @@ _BACKOFF: Final = Backoff(base_ms=500, max_ms=5_000)
 
 class _PlanPayload(msgspec.Struct, frozen=True):
     plan_id: UUID
+
+
+class _Tasks(NamedTuple):
+    """What a plan answers, and whether its tasks need its request to be sent."""
+
+    answer: bytes | None
+    has_references: bool
 
 
 class PlanJobs:
@@ -87,29 +94,31 @@ class PlanJobs:
         if plan is None:
             return "the plan has ended before"
         try:
-            answer = self._write_tasks(job, plan)
+            made = self._write_tasks(job, plan)
         except FloecatError as error:
             if isinstance(error, UnavailableError) and job.row.attempts < job.row.max_attempts:
                 raise
-            self._finish(plan, "failed", None, encode_error(error))
+            self._finish(plan, "failed", error=encode_error(error))
             return f"failed: {error.message}"
-        self._finish(plan, "completed", answer, None)
+        self._finish(plan, "completed", made)
         return None
 
-    def _write_tasks(self, job: RunningJob, plan: PlanRow) -> bytes | None:
-        """Writes the tasks of a plan, and returns what the plan answers; a single task is answered inline."""
+    def _write_tasks(self, job: RunningJob, plan: PlanRow) -> _Tasks:
+        """Writes the tasks of a plan; a single one is answered inline."""
         batches = _batches(self._chunks(job, plan))
         first = next(batches, [])
         if len(first) <= 1:
-            return first[0].answer if first else None
+            return _Tasks(first[0].answer if first else None, any(chunk.has_references for chunk in first))
         written = 0
+        has_references = False
         for batch in chain([first], batches):
             rows = [
                 TaskRow(plan.query_id, number, chunk.answer) for number, chunk in enumerate(batch, written)
             ]
             self._store.run(partial(self._insert, plan=plan, rows=rows))
             written += len(rows)
-        return task_list(plan.query_id, range(written))
+            has_references |= any(chunk.has_references for chunk in batch)
+        return _Tasks(task_list(plan.query_id, range(written)), has_references)
 
     def _insert(self, conn: Connection, plan: PlanRow, rows: list[TaskRow]) -> None:
         if not plans.is_held(conn, plan.query_id, plan.epoch, self._clock.now_ms()):
@@ -137,12 +146,16 @@ class PlanJobs:
                 raise stopped[0] from None
             raise
 
-    def _finish(self, plan: PlanRow, state: str, answer: bytes | None, error: str | None) -> None:
+    def _finish(
+        self, plan: PlanRow, state: str, made: _Tasks | None = None, error: str | None = None
+    ) -> None:
         def finish(conn: Connection) -> None:
             now_ms = self._clock.now_ms()
             if not plans.is_held(conn, plan.query_id, plan.epoch, now_ms):
                 raise JobCancelledError
-            plans.finish(conn, plan.query_id, state, now_ms, answer=answer, error=error)
+            request = plan.request if made is not None and made.has_references else b""
+            answer = None if made is None else made.answer
+            plans.finish(conn, plan.query_id, state, now_ms, answer=answer, error=error, request=request)
             self._rows.renew(conn, plan.query_id)
 
         self._store.run(finish)

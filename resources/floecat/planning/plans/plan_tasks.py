@@ -11,13 +11,15 @@ from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.errors import NoSuchPlanIdError, NoSuchPlanTaskError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.planning.plans.plan_answers import NO_TASKS, TaskName, task_list, unpack
+from floecat.planning.plans.plan_answers import NO_TASKS, TaskName, task_list
 from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.planning.plans.plan_rows import REPLAY_MS, PlanRows
 from floecat.planning.plans.task_chunks import ChunkedPlanner
 from floecat.store import plans, queries
 from floecat.store.database.engine import Connection, Store
+from floecat.store.documents import compress
 from floecat.store.plans import PlanRow, TaskRow
+from floecat.working_memory import take_memory
 
 __all__ = ["PlanTaskService"]
 
@@ -86,7 +88,7 @@ class PlanTaskService:
         answer = self._store.run(lambda conn: self._consume(conn, name, key, made))
         if answer is None:
             raise missing
-        return unpack(answer)
+        return self._planner.answer(answer, name.plan_id, lambda: PlannedScan.decode(plan.request))
 
     def _consume(self, conn: Connection, name: TaskName, key: str | None, made: _Made) -> bytes | None:
         """The answer of a task, if it is this request's."""
@@ -103,12 +105,17 @@ class PlanTaskService:
         """Plans a range of manifests. Its tasks have numbers of their own, the same every time."""
         scan = PlannedScan.decode(plan.request)
         scan = msgspec.structs.replace(scan, manifests=(row.first_manifest or 0, row.end_manifest or 0))
-        chunks = list(self._planner.run(call.catalog.storage, scan))
+        chunks = []
+        for chunk in self._planner.run(call.catalog.storage, scan):
+            take_memory(len(chunk.answer))
+            chunks.append(chunk.answer)
         if len(chunks) <= 1:
-            return _Made(chunks[0].answer if chunks else NO_TASKS, True)
-        first = (row.number + 1) * _NUMBERS_PER_RANGE
-        further = [TaskRow(row.query_id, first + at, chunk.answer) for at, chunk in enumerate(chunks)]
-        return _Made(task_list(row.query_id, (task.number for task in further)), True, further)
+            return _Made(chunks[0] if chunks else NO_TASKS, True)
+        # the first ones are here already
+        begin = (row.number + 1) * _NUMBERS_PER_RANGE
+        further = [TaskRow(row.query_id, begin + at, chunk) for at, chunk in enumerate(chunks[1:])]
+        names = task_list(row.query_id, (task.number for task in further))
+        return _Made(chunks[0] + compress(b",") + names, True, further)
 
     def _is_retry(self, row: TaskRow, key: str | None, now_ms: int) -> bool:
         if not self._replays:

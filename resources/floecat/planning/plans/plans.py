@@ -48,6 +48,7 @@ from floecat.store import jobs, plans, queries
 from floecat.store.database.engine import Connection, Store
 from floecat.store.plans import PlanRow, TaskRow
 from floecat.store.queries import QueryRow
+from floecat.working_memory import take_memory
 
 __all__ = ["PlanClient", "PlanService"]
 
@@ -153,7 +154,10 @@ class PlanService:
                 return PlanAnswer(plan_id, "failed", error=decode_error(plan.error or ""))
             case "ended_abort":
                 return PlanAnswer(plan_id, "cancelled")
-        return PlanAnswer(plan_id, "completed", unpack(self._answer(call, plan)))
+        fields = self._planner.answer(
+            self._answer(call, plan), plan_id, lambda: PlannedScan.decode(plan.request)
+        )
+        return PlanAnswer(plan_id, "completed", fields)
 
     def cancel(self, call: Call, identifier: TableIdentifier, plan_id: UUID) -> None:
         """Cancels a plan, and frees what it takes; one that is cancelled stays so.
@@ -230,6 +234,7 @@ class PlanService:
         chunks: list[TaskChunk] = []
         size = 0
         for chunk in self._planner.run(storage, plan.scan, stop=stop):
+            take_memory(len(chunk.answer))
             chunks.append(chunk)
             size += len(chunk.answer)
             if not client.is_early_pyiceberg and size > _MOST_BYTES:
@@ -238,21 +243,22 @@ class PlanService:
 
     def _complete(self, plan: _NewPlan, chunks: Sequence[TaskChunk]) -> PlanAnswer:
         now_ms, plan_id = self._clock.now_ms(), uuids.uuid7()
+        kept = plan.scan.encode() if any(chunk.has_references for chunk in chunks) else b""
         if len(chunks) > 1:
             answer: bytes | None = task_list(plan_id, range(len(chunks)))
             tasks = [TaskRow(plan_id, number, chunk.answer) for number, chunk in enumerate(chunks)]
             query = plan.query(plan_id, "completed", now_ms, self._rows.ttl_ms)
-            self._insert(plan, query, PlanRow(plan_id, plan.entry.row.id, b"", answer), tasks)
+            self._insert(plan, query, PlanRow(plan_id, plan.entry.row.id, kept, answer), tasks)
             return PlanAnswer(plan_id, "completed", unpack(answer))
         answer = chunks[0].answer if chunks else None
-        row, kept_ms = PlanRow(plan_id, plan.entry.row.id, b"", answer), REPLAY_MS
+        row, kept_ms = PlanRow(plan_id, plan.entry.row.id, kept, answer), REPLAY_MS
         if plan.call.request is not None:
             kept_ms = max(REPLAY_MS, self._keys.lifetime_ms)
             if answer is not None:
                 row = PlanRow(plan_id, plan.entry.row.id, plan.scan.encode())
         query = plan.query(plan_id, "ended_commit", now_ms, kept_ms, ended_at_ms=now_ms)
         self._insert(plan, query, row, [])
-        return PlanAnswer(plan_id, "completed", unpack(answer))
+        return PlanAnswer(plan_id, "completed", self._planner.answer(answer, plan_id, lambda: plan.scan))
 
     def _divide(self, plan: _NewPlan, ranges: Sequence[tuple[int, int]]) -> PlanAnswer:
         """A plan whose tasks are made as they are asked for."""

@@ -7,24 +7,24 @@ the legacy spelling, which is the only one that released clients read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floecat.errors import UnsupportedOperationError
 from floecat.iceberg.manifests.reader import FileContent
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.files.scans import ContentFiles, FileTasks, ScanPlan
 from floecat.planning.files.targets import spec_types
-from floecat.planning.filters.expression_json import write_expression
 from floecat.planning.plans import json_columns as columns
 from floecat.planning.plans.plan_answers import TaskChunk
+from floecat.planning.plans.residual_texts import MARK, ResidualTexts
 from floecat.store.documents import compress
 
-__all__ = ["PartitionTypes", "Partitions", "client_types", "render_tasks"]
+__all__ = ["ChunkSize", "PartitionTypes", "Partitions", "client_types", "render_tasks"]
 
 PartitionTypes: TypeAlias = Mapping[int, Sequence[PrimitiveType | None]]
 """Result types of the fields of partition specs, by spec id; None where only files know it."""
@@ -34,8 +34,25 @@ Partitions: TypeAlias = Callable[
 ]
 """Spec ids and partitions of files, as JSON; the same for all files where it is not an array."""
 
+
+class ChunkSize(NamedTuple):
+    """Most of a chunk: file scan tasks, and bytes of JSON. One task may be longer."""
+
+    files: int
+    size_bytes: int
+
+
 _UNKNOWN: Final = PrimitiveType("unknown")
 _LARGEST_CHUNK_BYTES: Final = 8 << 20
+"""Of chunks with large residuals, of which few fit into one of the usual size."""
+
+_LARGEST_TASK_BYTES: Final = 64 << 20
+_REFERENCE_BYTES: Final = 8
+_ROWS: Final = 2048
+"""Files that are rendered together."""
+
+_FEW_ROWS: Final = 128
+"""The same of files with metrics, which may be long."""
 
 _CONTENT: Final = {
     FileContent.DATA: "data",
@@ -64,7 +81,7 @@ def render_tasks(
     plan: ScanPlan,
     *,
     types: PartitionTypes,
-    files_per_chunk: int,
+    most: ChunkSize,
     partitions: Partitions | None = None,
 ) -> Iterator[TaskChunk]:
     """Renders a plan while it is made.
@@ -72,65 +89,79 @@ def render_tasks(
     Args:
         plan: the plan.
         types: of all specs of the table.
-        files_per_chunk: most tasks in a chunk.
-        partitions: how partitions are spelled for a client that does not take them as specified.
+        most: of a chunk.
+        partitions: how partitions are spelled for a client that does not take them as specified. It is one
+            that filters rows by its own filter alone; see `ResidualTexts`.
+
+    Raises:
+        UnsupportedOperationError: one file has so many delete files that no answer may be so long.
     """
-    return _Renderer(plan, types, files_per_chunk, partitions or _specified).chunks()
+    return _Renderer(plan, types, most, partitions).chunks()
 
 
 class _Renderer:
     def __init__(
-        self, plan: ScanPlan, types: PartitionTypes, files_per_chunk: int, partitions: Partitions
+        self, plan: ScanPlan, types: PartitionTypes, most: ChunkSize, partitions: Partitions | None
     ) -> None:
-        self._partitions = partitions
+        self._partitions = partitions or _specified
         self._plan = plan
         self._types = types
-        self._most = files_per_chunk
-        self._residuals: list[str] = []
+        self._most = most
+        self._residuals = ResidualTexts(plan.residuals, is_exact=partitions is None)
         self._begin()
 
     def _begin(self) -> None:
         self._tasks: list[str] = []
         self._size = 0
-        self._used: dict[int, int] = {}
+        self._used: dict[int, str] = {}
+        self._places: dict[int, int] = {}
 
     def chunks(self) -> Iterator[TaskChunk]:
         for batch in self._plan:
-            for task, deletes in self._rendered(batch):
-                self._add(task if deletes is None else f"{task[:-1]},{self._references(deletes)}}}")
-                if len(self._tasks) >= self._most or self._size >= _LARGEST_CHUNK_BYTES:
-                    yield self._chunk()
+            rows = _FEW_ROWS if batch.files.metrics else _ROWS
+            for begin in range(0, len(batch), rows):
+                yield from self._add(batch, begin, min(rows, len(batch) - begin))
         if self._tasks:
             yield self._chunk()
 
-    def _add(self, task: str) -> None:
-        self._tasks.append(task)
-        self._size += len(task)
+    def _add(self, batch: FileTasks, begin: int, size: int) -> Iterator[TaskChunk]:
+        files = self._content_files(batch.files.slice(begin, size)).to_pylist()
+        numbers = batch.residuals.slice(begin, size).to_pylist()
+        deletes = None if batch.deletes is None else batch.deletes.slice(begin, size).to_pylist()
+        for row, (file, number) in enumerate(zip(files, numbers, strict=True)):
+            residual = self._residuals.of(number, begin + row, batch.slices)
+            own = {
+                delete: self._used.get(delete) or self._delete_file(delete)
+                for delete in (deletes and deletes[row]) or ()
+            }
+            new = sum(len(text) for delete, text in own.items() if delete not in self._used)
+            added = len(file) + residual.size + new + _REFERENCE_BYTES * len(own)
+            most = _LARGEST_CHUNK_BYTES if residual.has_references else self._most.size_bytes
+            if self._tasks and (self._size + added > most or len(self._tasks) >= self._most.files):
+                yield self._chunk()
+            if added > _LARGEST_TASK_BYTES:
+                raise UnsupportedOperationError(
+                    f"A data file has {len(own):,} delete files, too many for one answer: set"
+                    " scan-planning-mode to client, or compact the table"
+                )
+            references = f',"delete-file-references":{self._references(own)}' if own else ""
+            self._tasks.append(f'{{"data-file":{file},"residual-filter":{residual.text}{references}}}')
+            self._size += added
 
-    def _references(self, deletes: Sequence[int]) -> str:
+    def _references(self, deletes: Mapping[int, str]) -> list[int]:
         """Delete files by their place in the chunk, which lists each once."""
-        places = [self._used.setdefault(delete, len(self._used)) for delete in deletes]
-        return f'"delete-file-references":{places}'
+        for delete, text in deletes.items():
+            if self._places.setdefault(delete, len(self._used)) == len(self._used):
+                self._used[delete] = text
+        return [self._places[delete] for delete in deletes]
 
     def _chunk(self) -> TaskChunk:
         body = f'"file-scan-tasks":[{",".join(self._tasks)}]'
         if self._used:
-            body += f',"delete-files":[{",".join(self._delete_file(delete) for delete in self._used)}]'
-        made = TaskChunk(compress(body.encode()), len(self._tasks))
+            body += f',"delete-files":[{",".join(self._used.values())}]'
+        made = TaskChunk(compress(body.encode()), len(self._tasks), MARK in body)
         self._begin()
         return made
-
-    def _rendered(self, batch: FileTasks) -> Iterator[tuple[str, Sequence[int] | None]]:
-        residuals = self._plan.residuals
-        while len(self._residuals) < len(residuals):
-            written = write_expression(residuals[len(self._residuals)])
-            self._residuals.append(msgspec.json.encode(written).decode())
-        residual = pa.array(self._residuals, pa.string()).take(batch.residuals)
-        files = self._content_files(batch.files)
-        tasks = columns.concat('{"data-file":', files, ',"residual-filter":', residual, "}").to_pylist()
-        if batch.deletes is None:
-            return zip(tasks, [None] * len(tasks), strict=True)
-        return zip(tasks, (deletes or None for deletes in batch.deletes.to_pylist()), strict=True)
 
     def _delete_file(self, position: int) -> str:
         found = self._plan.delete(position)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
-from floecat.planning.plans.plan_answers import TaskChunk
+from floecat.memory_budget import LruCache
+from floecat.planning.plans.plan_answers import TaskChunk, unpack
 from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.struct_types import prepare_struct_types
@@ -17,20 +19,33 @@ if TYPE_CHECKING:
 __all__ = ["ChunkedPlanner"]
 
 _CHUNKS_PER_RANGE: Final = 64
+_FILES_PER_CHUNK: Final = 128
+"""Most that count for a range."""
 
 
 class ChunkedPlanner:
     """Plans scans. Thread-safe."""
 
-    def __init__(self, open_planner: Callable[[], Planner], *, files_per_chunk: int) -> None:
+    def __init__(
+        self,
+        open_planner: Callable[[], Planner],
+        sets: LruCache[Mapping[str, bytes]],
+        *,
+        files_per_chunk: int,
+        chunk_bytes: int,
+    ) -> None:
         """Opens nothing yet.
 
         Args:
             open_planner: makes the planner, once.
+            sets: keeps large sets of filters as JSON.
             files_per_chunk: most tasks in a chunk.
+            chunk_bytes: most bytes of a chunk.
         """
         self._open_planner = open_planner
+        self._sets = sets
         self._files_per_chunk = files_per_chunk
+        self._chunk_bytes = chunk_bytes
         self._lock = Lock()
         self._planner: Planner | None = None
 
@@ -57,8 +72,32 @@ class ChunkedPlanner:
         """
         planner = self.planner()
         from floecat.planning.plans.chunk_planning import plan_chunks
+        from floecat.planning.plans.task_answers import ChunkSize
 
-        return plan_chunks(planner, storage, scan, self._files_per_chunk, stop)
+        most = ChunkSize(self._files_per_chunk, self._chunk_bytes)
+        return plan_chunks(planner, storage, scan, most, stop)
+
+    def answer(self, fields: bytes | None, plan_id: UUID, scan: Callable[[], PlannedScan]) -> bytes:
+        """A chunk of a plan as it is answered: the fields of a JSON object without the braces.
+
+        Args:
+            fields: the chunk; None for one without tasks.
+            plan_id: of the plan.
+            scan: what the plan reads; called if sets of its filter are put into the chunk.
+        """
+        unpacked = unpack(fields)
+        if b"\0" not in unpacked:
+            return unpacked
+        from floecat.planning.plans.chunk_planning import residual_predicates
+        from floecat.planning.plans.residual_texts import insert_sets, sets_of
+
+        def make() -> Mapping[str, bytes]:
+            return sets_of(residual_predicates(scan()))
+
+        return insert_sets(
+            unpacked,
+            self._sets.get_or_make(plan_id, make, lambda made: sum(map(len, made.values()))),
+        )
 
     def ranges(
         self, storage: CatalogStorage, scan: PlannedScan, *, stop: Callable[[], bool] | None = None
@@ -76,7 +115,7 @@ class ChunkedPlanner:
         Raises:
             FloecatError: as `Planner.run`.
         """
-        most = _CHUNKS_PER_RANGE * self._files_per_chunk
+        most = _CHUNKS_PER_RANGE * min(self._files_per_chunk, _FILES_PER_CHUNK)
         sent = scan.sent
         is_whole = sent.filter in (None, True) and sent.min_rows_requested is None
         if not is_whole or scan.total_files <= 2 * most:

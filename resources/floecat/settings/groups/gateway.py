@@ -22,6 +22,7 @@ from floecat.settings.kinds import (
 
 __all__ = ["GatewaySettings"]
 
+_KIB = 1 << 10
 _MIB = 1 << 20
 _MINUTE = Duration(60_000)
 
@@ -130,8 +131,12 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     """How long a scan plan is kept after it was asked for last; one that has answered everything is kept for
     a minute. Less than a minute counts as a minute."""
 
-    plan_task_files_per_task: Annotated[int, integer(minimum=1)] = 128
+    plan_task_files_per_task: Annotated[int, integer(minimum=1)] = 10_000
     """Most file scan tasks in one answer. Plans with more are answered by the names of plan tasks."""
+
+    plan_task_bytes: Annotated[int, size()] = 512 * _KIB
+    """The same in bytes of JSON; one file scan task may be longer. Answers with long lists of values, as a
+    filter may have them, take up to 8 MiB."""
 
     plan_task_read_once: Annotated[str, choice("replay", "strict")] = "replay"
     """A plan task is answered once. `replay` repeats the answer for the same `Idempotency-Key`, and within a

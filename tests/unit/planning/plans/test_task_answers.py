@@ -20,7 +20,13 @@ from floecat.planning.files.scans import ScanPlan, ScanRequest
 from floecat.planning.files.targets import resolve, spec_types
 from floecat.planning.filters.expression_json import parse_filter, write_expression
 from floecat.planning.plans.pyiceberg_partitions import pyiceberg_partitions
-from floecat.planning.plans.task_answers import Partitions, PartitionTypes, client_types, render_tasks
+from floecat.planning.plans.task_answers import (
+    ChunkSize,
+    Partitions,
+    PartitionTypes,
+    client_types,
+    render_tasks,
+)
 from floecat.store.documents import decompress
 from tests.services.java_answers import JavaAnswers
 from tests.services.spark import iceberg_java
@@ -62,6 +68,7 @@ def answers(
     *,
     partitions: Partitions | None = None,
     files_per_chunk: int = 3,
+    chunk_bytes: int = 1 << 20,
 ) -> list[dict[str, Any]]:
     metadata = TableMetadata.parse(table.metadata)
     names = tuple(column.name for column in table.columns)
@@ -70,7 +77,9 @@ def answers(
     types: PartitionTypes = client_types(metadata)
     if partitions is not None:
         types = {spec_id: found.types for spec_id, found in spec_types(metadata).items()}
-    chunks = render_tasks(plan, types=types, files_per_chunk=files_per_chunk, partitions=partitions)
+    chunks = render_tasks(
+        plan, types=types, most=ChunkSize(files_per_chunk, chunk_bytes), partitions=partitions
+    )
     return [json.loads(b"{%b}" % decompress(chunk.answer)) for chunk in chunks]
 
 

@@ -150,7 +150,10 @@ def main() -> None:
 
 
 def _measure(gateway: JavaGateway, folder: Path, location: str, options: argparse.Namespace) -> None:
-    settings = {"FLOECAT_STORAGE_ALLOWED_LOCATIONS": f"file://{folder}"}
+    settings = {
+        "FLOECAT_STORAGE_ALLOWED_LOCATIONS": f"file://{folder}",
+        "FLOECAT_STATISTICS_WORKERS": "0",  # there are no data files to read
+    }
     with TemporaryDirectory() as data, floecat(Path(data), settings) as service, service.client() as http:
         http.post("namespaces", json={"namespace": ["db"]}).raise_for_status()
         registration = {"name": "large", "metadata-location": location}

@@ -122,6 +122,11 @@ class Scans:
         fields = tasks_of(answer)
         return list(paths_of([fields, *(self.fetch(task) for task in fields.get("plan-tasks", ()))]))
 
+    def all_tasks(self, answer: PlanAnswer) -> Iterator[Any]:
+        fields = tasks_of(answer)
+        for each in (fields, *(self.fetch(task) for task in fields.get("plan-tasks", ()))):
+            yield from each.get("file-scan-tasks", ())
+
     def rows(self) -> int:
         with self.kernel.store.read() as conn:
             return sum(len(conn.all(sa.select(table))) for table in (queries, plan_rows, plan_tasks))
@@ -240,6 +245,48 @@ class TestAnswers:
         scans.files.manifest_paths[1].unlink()
         with pytest.raises(FileMissingError, match=r"1-m1\.avro"):
             scans.plan()
+
+
+class TestLargeSets:
+    """Residuals of filters with many values, of 9 files in 3 tasks or 4 files in one."""
+
+    @pytest.mark.parametrize("budget_ms", [60_000, 0])
+    @pytest.mark.parametrize("files", [9, 4])
+    def test_without_bounds_each_residual_has_the_whole_set(
+        self, scans: Scans, files: int, budget_ms: int
+    ) -> None:
+        scans.append(files)
+        values = [f"\x00 {number:05}" for number in range(5000)]
+        filter = {"type": "in", "term": "text", "values": values}
+        answer = scans.plan(PlanTableScan(filter=filter), PlanClient(budget_ms))
+        scans.kernel.plan_queue.drain_once()
+        answer = scans.result(answer.plan_id)
+        tasks = list(scans.all_tasks(answer))
+        assert [task["residual-filter"] for task in tasks] == [filter] * files
+
+    def test_a_residual_has_the_values_between_the_bounds_of_its_file(self, scans: Scans) -> None:
+        scans.append(4)
+        kept = {"type": "eq", "term": "text", "value": "a"}
+        for operation in ("in", "not-in"):
+            values = [*range(25, 100_000), *range(20)]
+            filter = {"type": operation, "term": "id", "values": values}
+            both = {"type": "or", "left": filter, "right": kept}
+            tasks = list(scans.all_tasks(scans.plan(PlanTableScan(filter=both))))
+            found = [task["residual-filter"]["left"]["values"] for task in tasks]
+            assert found == [[*range(10)], [*range(10, 20)], [*range(25, 30)], [*range(30, 40)]]
+            assert all(task["residual-filter"]["right"] == kept for task in tasks)
+
+    def test_pyiceberg_gets_a_weaker_residual_that_it_does_not_evaluate(self, scans: Scans) -> None:
+        scans.append(4)
+        early = PlanClient(60_000, is_early_pyiceberg=True)
+        values = [f"v{number}" for number in range(5000)]
+        for operation, weaker in (
+            ("in", {"type": "not-null", "term": "text"}),
+            ("not-in", {"type": "not-eq", "term": "text", "value": "v0"}),
+        ):
+            filter = {"type": operation, "term": "text", "values": values}
+            tasks = list(scans.all_tasks(scans.plan(PlanTableScan(filter=filter), early)))
+            assert [task["residual-filter"] for task in tasks] == [weaker] * 4
 
 
 class TestReading:

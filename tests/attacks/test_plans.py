@@ -1,0 +1,53 @@
+"""Filters with as many values as there may be, on tables of many files whose bounds say nothing of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.attacks.attacked_service import AttackedService
+from tests.scan_files import Appends
+
+TABLES = "/v1/floecat/namespaces/planned/tables"
+FIELDS = [
+    {"id": 1, "name": "id", "required": True, "type": "long"},
+    {"id": 2, "name": "text", "required": False, "type": "string"},
+]
+VALUES = [f"k{number:06}" for number in range(100_000)]
+WORST = {"filter": {"type": "in", "term": "text", "values": VALUES}}
+FILES = 2600
+FETCHED = 3
+"""Of each plan: all tasks together have gigabytes."""
+
+
+def test_a_filter_is_not_copied_for_every_file(attacked_service: AttackedService) -> None:
+    service = attacked_service
+
+    def ask(path: str, body: Any) -> Any:
+        answer = service.send("POST", path, json.dumps(body).encode())
+        return None if answer.is_refusal else json.loads(answer.body)
+
+    ask("/v1/floecat/namespaces", {"namespace": ["planned"]})
+    schema = {"type": "struct", "schema-id": 0, "fields": FIELDS}
+    made = ask(TABLES, {"name": "t", "schema": schema})
+    files = Appends(made["metadata"]["location"])
+    ask(f"{TABLES}/t", {"requirements": [], "updates": files.append(FILES)})
+    sizes: list[int] = []
+
+    def send() -> None:
+        answer = ask(f"{TABLES}/t/plan", WORST)
+        if answer is None:
+            return
+        while answer["status"] == "submitted":
+            answer |= json.loads(service.send("GET", f"{TABLES}/t/plan/{answer['plan-id']}").body)
+        for task in answer["plan-tasks"][:FETCHED]:
+            fetched = service.send("POST", f"{TABLES}/t/tasks", json.dumps({"plan-task": task}).encode())
+            if not fetched.is_refusal:
+                sizes.append(len(fetched.body))
+                tasks = json.loads(fetched.body)["file-scan-tasks"]
+                assert all(each["residual-filter"] == WORST["filter"] for each in tasks)
+        service.send("DELETE", f"{TABLES}/t/plan/{answer['plan-id']}")
+
+    service.attack(send, at_once=8)
+    assert sizes
+    assert max(sizes) <= 9 << 20

@@ -32,6 +32,7 @@ def test_a_filter_is_not_copied_for_every_file(attacked_service: AttackedService
     made = ask(TABLES, {"name": "t", "schema": schema})
     files = Appends(made["metadata"]["location"])
     ask(f"{TABLES}/t", {"requirements": [], "updates": files.append(FILES)})
+    ask(f"{TABLES}/t/plan", {})  # the first plan imports what planning needs
     sizes: list[int] = []
 
     def send() -> None:

@@ -221,7 +221,6 @@ class TestAnswers:
             (PlanTableScan(snapshot_id=1, start_snapshot_id=1, end_snapshot_id=1), "snapshot-id"),
             (PlanTableScan(filter={"type": "eq", "term": "x", "value": 1}), "x"),
             (PlanTableScan(filter={"type": "and", "left": True, "right": {"type": "?"}}), "filter.right"),
-            (PlanTableScan(select=("x",)), "x"),
             (PlanTableScan(stats_fields=("x",)), "x"),
         ],
     )

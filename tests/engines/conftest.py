@@ -35,7 +35,7 @@ class EngineReport:
         self.steps += 1
         try:
             yield
-        except Exception:
+        except (Exception, pytest.fail.Exception):
             self.failures.append(name)
             raise
 

@@ -184,6 +184,8 @@ class AreaReader:
         metadata_location: str,
         metadata: TableMetadata | None,
         entry_id: UUID | None = None,
+        *,
+        expired: Sequence[SnapshotSummary] = (),
     ) -> FoundArea:
         """The area of a table.
 
@@ -194,6 +196,7 @@ class AreaReader:
             metadata: what it says, `None` if it cannot be read.
             entry_id: under which areas of manifests are remembered; `None` for a table that was dropped, of
                 which everything is read.
+            expired: snapshots of the table that `metadata` has no more.
 
         Raises:
             BoundExceededError: a file of the table exceeds a bound, so the area is unknown.
@@ -203,7 +206,7 @@ class AreaReader:
         folders, reading = file_area([metadata_location]), _Reading(storage)
         if metadata is not None:
             try:
-                folders |= self._named_area(reading, metadata, entry_id, metadata_location)
+                folders |= self._named_area(reading, metadata, entry_id, metadata_location, expired)
             except BoundExceededError:
                 raise
             except InvalidMetadataError:
@@ -268,10 +271,16 @@ class AreaReader:
         return added
 
     def _named_area(
-        self, reading: _Reading, metadata: TableMetadata, entry_id: UUID | None, location: str
+        self,
+        reading: _Reading,
+        metadata: TableMetadata,
+        entry_id: UUID | None,
+        location: str,
+        expired: Sequence[SnapshotSummary],
     ) -> Area:
-        lists = [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list]
-        manifests = {path for snapshot in metadata.snapshots for path in snapshot.manifests or ()}
+        snapshots = [*metadata.snapshots, *expired]
+        lists = [snapshot.manifest_list for snapshot in snapshots if snapshot.manifest_list]
+        manifests = {path for snapshot in snapshots for path in snapshot.manifests or ()}
         read = Area()
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
             for found in pool.map(partial(self._manifests, reading), lists):

@@ -1,19 +1,21 @@
 """Every file that is reachable from a metadata document (Iceberg table specification, "Table Metadata").
 
 Files come leaves first: everything that a file leads to comes before it, and the root metadata file comes
-last. A deletion in this order can stop anywhere and start again from the root. Files of snapshots that
-expired before are not reachable; they are orphans.
+last. A deletion in this order can stop anywhere and start again from the root. What only earlier metadata
+files lead to is reachable if it was found before (`earlier_snapshots`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
+from itertools import chain
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
+from floecat.purge.earlier_snapshots import NOTHING_EARLIER, Earlier, is_metadata_file, statistics_of
 from floecat.purge.location_set import LocationSet
 from floecat.purge.manifest_files import FileKind, ManifestFiles, ReachableFile
 from floecat.storage.catalog_storage import CatalogStorage
@@ -34,6 +36,7 @@ class ReachableFiles(ManifestFiles):
         renew: Callable[[], CatalogStorage] | None = None,
         large_file: AbstractContextManager[object] | None = None,
         sidecars: Iterable[str] = (),
+        earlier: Earlier = NOTHING_EARLIER,
     ) -> None:
         """Takes what to walk.
 
@@ -45,11 +48,13 @@ class ReachableFiles(ManifestFiles):
             renew: finds the storage again, with the keys of this moment, if it refuses access.
             large_file: held while a large manifest is in memory.
             sidecars: further files of the table, which no metadata names.
+            earlier: what earlier metadata files name.
         """
         super().__init__(storage, bounds, renew, large_file)
         self._root = metadata_location
         self._metadata = metadata
         self._sidecars = sidecars
+        self._earlier = earlier
 
     def __iter__(self) -> Iterator[ReachableFile]:
         """Yields every file once, leaves first.
@@ -62,13 +67,15 @@ class ReachableFiles(ManifestFiles):
             # metadata may name the root as one of its own files; it still comes last
             seen.add(self._root)
             for snapshot in self._metadata.snapshots:
-                yield from self._snapshot(snapshot, seen)
-            for location, size_bytes in self._statistics():
+                yield from self._snapshot(snapshot, seen, self._root)
+            yield from self._statistics(statistics_of(self._metadata), seen, self._root)
+            yield from self._expired(seen)
+            for location in chain(
+                self._sidecars, (entry.metadata_file for entry in self._metadata.metadata_log)
+            ):
                 if seen.add(location):
-                    yield ReachableFile(location, FileKind.STATISTICS, self._root, size_bytes=size_bytes)
-            for entry in self._metadata.metadata_log:
-                if seen.add(entry.metadata_file):
-                    yield ReachableFile(entry.metadata_file, FileKind.OLD_METADATA, self._root)
+                    kind = FileKind.OLD_METADATA if is_metadata_file(location) else FileKind.STATISTICS
+                    yield ReachableFile(location, kind, self._root)
         yield ReachableFile(self._root, FileKind.ROOT_METADATA, None, complete=self.failures == 0)
 
     def manifests(self) -> Iterator[tuple[str, int]]:
@@ -100,17 +107,24 @@ class ReachableFiles(ManifestFiles):
                     )
                     yield listed.manifest_path, sum(filter(None, counts))
 
-    def _statistics(self) -> Iterator[tuple[str, int]]:
-        for statistics in self._metadata.statistics:
-            yield statistics.statistics_path, statistics.file_size_in_bytes
-        for partition_statistics in self._metadata.partition_statistics:
-            yield partition_statistics.statistics_path, partition_statistics.file_size_in_bytes
-        for location in self._sidecars:
-            yield location, 0
+    def _statistics(
+        self, files: Iterable[tuple[str, int]], seen: LocationSet, parent: str
+    ) -> Iterator[ReachableFile]:
+        for location, size_bytes in files:
+            if seen.add(location):
+                yield ReachableFile(location, FileKind.STATISTICS, parent, size_bytes=size_bytes)
 
-    def _snapshot(self, snapshot: SnapshotSummary, seen: LocationSet) -> Iterator[ReachableFile]:
+    def _expired(self, seen: LocationSet) -> Iterator[ReachableFile]:
+        lost = self.lost
+        for file in self._earlier.files:
+            for snapshot in file.snapshots:
+                yield from self._snapshot(snapshot, seen, file.location)
+            yield from self._statistics(file.statistics, seen, file.location)
+        self.lost = lost  # most expired snapshots have no files left
+
+    def _snapshot(self, snapshot: SnapshotSummary, seen: LocationSet, parent: str) -> Iterator[ReachableFile]:
         for manifest in snapshot.manifests or ():
-            yield from self.files_of(manifest, self._root, seen)
+            yield from self.files_of(manifest, parent, seen)
         location = snapshot.manifest_list
         if not location or not seen.add(location):
             return
@@ -124,4 +138,4 @@ class ReachableFiles(ManifestFiles):
         except InvalidMetadataError as error:
             self._fail(location, FileKind.MANIFEST_LIST, error)
         complete = self.failures == failures
-        yield ReachableFile(location, FileKind.MANIFEST_LIST, self._root, complete, len(data))
+        yield ReachableFile(location, FileKind.MANIFEST_LIST, parent, complete, len(data))

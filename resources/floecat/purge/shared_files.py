@@ -45,6 +45,7 @@ from floecat.errors import (
 )
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
+from floecat.purge.earlier_snapshots import NOTHING_EARLIER, Earlier
 from floecat.purge.kept_files import KeptFiles
 from floecat.purge.live_tables import LiveTable, LiveTables, NearTable, is_foreign
 from floecat.purge.location_set import LocationSet, lies_below
@@ -135,6 +136,7 @@ class SharedFiles:
         metadata: TableMetadata,
         lease: Lease | None = None,
         sidecars: Iterable[str] = (),
+        earlier: Earlier = NOTHING_EARLIER,
     ) -> KeptFiles:
         """Every file that the dropped table could have in common with a live one.
 
@@ -144,6 +146,7 @@ class SharedFiles:
             metadata: what it says.
             lease: of the purge job.
             sidecars: further files of the dropped table, which its metadata does not name.
+            earlier: what its earlier metadata files name.
 
         Returns:
             The files that must stay.
@@ -155,8 +158,10 @@ class SharedFiles:
         """
         storages = self._live.storages()
         readable = storage.with_neighbours(storages.values())
-        found = self._areas.area(readable, metadata.location, metadata_location, metadata)
-        area = found.folders | file_area(sidecars)
+        found = self._areas.area(
+            readable, metadata.location, metadata_location, metadata, expired=earlier.snapshots
+        )
+        area = found.folders | file_area(chain(sidecars, earlier.statistics))
         dropped = self._dropped(storage, metadata.table_uuid, area, storages)
         return self._collect(dropped, self._add_reachable_and_owned, lease)
 

@@ -23,6 +23,7 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.deletions import Deletions
+from floecat.purge.earlier_snapshots import NOTHING_EARLIER, Earlier, read_earlier
 from floecat.purge.kept_files import KeptFiles
 from floecat.purge.progress import PurgeProgress
 from floecat.purge.ranges import RangeRunner, Ranges
@@ -214,7 +215,32 @@ class TablePurge:
             )
         keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
         is_first = progress.deleted == 0
-        reachable = ReachableFiles(
+        if way.refuse_large and self._large_from is not None and not keeps_data:
+            progress.expected = sum(files for _, files in self._reachable(target, metadata).manifests())
+            if progress.expected >= self._large_from:
+                raise LargeTableError(progress.expected)
+        earlier = read_earlier(
+            self._metadata_files,
+            target.storage,
+            target.metadata_location,
+            metadata,
+            self._sidecars_of(target),
+            self._bounds,
+        )
+        reachable = self._reachable(target, metadata, earlier)
+        sidecars = self._sidecars_of(target)
+        with self._shared.collect(
+            target.storage, target.metadata_location, metadata, target.lease, sidecars, earlier
+        ) as kept:
+            self._delete(target, reachable, kept, way, keeps_data=keeps_data)
+        progress.note = _note(reachable, earlier, keeps_data=keeps_data, is_first=is_first)
+        if not progress.complete:
+            raise PurgeIncompleteError(_reason(progress, reachable))
+
+    def _reachable(
+        self, target: PurgeTarget, metadata: TableMetadata, earlier: Earlier = NOTHING_EARLIER
+    ) -> ReachableFiles:
+        return ReachableFiles(
             target.storage,
             target.metadata_location,
             metadata,
@@ -222,19 +248,8 @@ class TablePurge:
             renew=target.renew,
             large_file=self._large_file,
             sidecars=self._sidecars_of(target),
+            earlier=earlier,
         )
-        if way.refuse_large and self._large_from is not None and not keeps_data:
-            progress.expected = sum(files for _, files in reachable.manifests())
-            if progress.expected >= self._large_from:
-                raise LargeTableError(progress.expected)
-        sidecars = self._sidecars_of(target)
-        with self._shared.collect(
-            target.storage, target.metadata_location, metadata, target.lease, sidecars
-        ) as kept:
-            self._delete(target, reachable, kept, way, keeps_data=keeps_data)
-        progress.note = _note(reachable, keeps_data=keeps_data, is_first=is_first)
-        if not progress.complete:
-            raise PurgeIncompleteError(_reason(progress, reachable))
 
     def _sidecars_of(self, target: PurgeTarget) -> Iterable[str]:
         return chain.from_iterable(find(target) for find in self._sidecars)
@@ -284,11 +299,16 @@ def _reason(progress: PurgeProgress, reachable: ReachableFiles) -> str:
     return f"{progress.failed} files could not be deleted, the first because: {first.reason}"
 
 
-def _note(reachable: ReachableFiles, *, keeps_data: bool, is_first: bool) -> str:
+def _note(reachable: ReachableFiles, earlier: Earlier, *, keeps_data: bool, is_first: bool) -> str:
     notes = []
     if reachable.lost:
         by_whom = "" if is_first else ", unless an earlier attempt deleted them"
         notes.append(f"{reachable.lost} manifests or manifest lists were missing or located outside{by_whom}")
+    if not earlier.is_whole:
+        notes.append(
+            "the oldest metadata files were deleted unread, and what only they name stays"
+            " (floecat.limits.earlier-metadata-files)"
+        )
     if keeps_data:
         notes.append(f"{GC_ENABLED} is false: data files stay")
     return "; ".join(notes)

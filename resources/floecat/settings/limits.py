@@ -150,6 +150,11 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     table_manifests: Annotated[int, integer(minimum=1)] = 500_000
     """Most manifests of one table that a purge reads, its own or those of a table that may share files."""
 
+    earlier_metadata_files: Annotated[int, integer(minimum=0)] = 10_000
+    """Most earlier metadata files of a dropped table that its purge reads, newest first, for the expired
+    snapshots and replaced statistics that only they name. Further ones are deleted unread, and the purge says
+    so."""
+
     connector_folders: Annotated[int, integer(minimum=1)] = 1_000_000
     """Most folders that a scan of a connector looks into. One that needs more ends there; `exclude` and
     `max-depth` of the connector leave folders out."""

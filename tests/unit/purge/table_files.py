@@ -110,6 +110,12 @@ class TableFiles:
             {"snapshot-id": number, "statistics-path": path, "file-size-in-bytes": 1}
         )
 
+    def replace_all(self) -> None:
+        """Expires every snapshot and replaces the statistics; their files stay."""
+        self._added_by.clear()
+        for named in (self.snapshots, self.statistics, self.partition_statistics):
+            named.clear()
+
     def commit(self, location: str | None = None) -> str:
         """Writes the metadata file that says all this."""
         if self.metadata_location:

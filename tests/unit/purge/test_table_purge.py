@@ -633,6 +633,80 @@ def test_a_table_that_was_made_anew_in_place_keeps_what_it_needs_now(
     assert table.remaining() == [needed]
 
 
+def test_what_only_earlier_metadata_files_name_goes_too(
+    table: TableFiles,
+    files: FileIO,
+    warehouse: str,
+    live: FakeLiveTables,
+    allowed: AllowedLocations,
+) -> None:
+    """Snapshots were expired and statistics replaced, and their files left; two files fell out of the log."""
+    needed = table.write(f"{warehouse}/elsewhere/needed.parquet")
+    table.append(needed)
+    table.commit()
+    table.replace_all()
+    table.append()
+    table.add_statistics()
+    table.commit()
+    fallen = [entry["metadata-file"] for entry in table.metadata_log[:2]]
+    del table.metadata_log[:2]
+    table.replace_all()
+    table.commit()
+    other = TableFiles(files, f"{warehouse}/other")
+    other.append(needed)
+    other.commit()
+    live.register(other)
+    progress = new_purger(live, sidecars=[lambda _: fallen]).purge(target(table, allowed))
+    assert table.remaining() == [needed]
+    assert (progress.complete, progress.shared, progress.note) == (True, 1, "")
+
+
+def test_expired_snapshots_wait_for_their_leaves(
+    table: TableFiles, files: FileIO, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    broken = table.append(manifest=table.manifest(data=b"broken"))
+    named = table.commit()
+    table.replace_all()
+    table.commit()
+    manifest = table.written[-4]
+    unnamed = table.written[-5]
+    with pytest.raises(PurgeIncompleteError, match="manifest"):
+        new_purger(live).purge(target(table, allowed))
+    assert set(table.remaining()) == {unnamed, manifest, broken, named, table.metadata_location}
+
+
+def test_earlier_metadata_files_of_another_table_lead_nowhere(
+    table: TableFiles, files: FileIO, warehouse: str, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    other = full_table(files, f"{warehouse}/ns/other")
+    table.metadata_log += other.metadata_log
+    table.commit()
+    before = other.remaining()
+    new_purger(live).purge(target(table, allowed))
+    assert table.remaining() == []
+    assert other.remaining() == [
+        file for file in before if file not in {entry["metadata-file"] for entry in other.metadata_log}
+    ]
+
+
+def test_the_newest_of_many_earlier_metadata_files_are_read(
+    table: TableFiles, live: FakeLiveTables, allowed: AllowedLocations
+) -> None:
+    table.replace_all()
+    table.append()
+    table.commit()
+    lost = table.write(table.path("data/lost.parquet"))
+    table.metadata_log.insert(0, {"timestamp-ms": 1, "metadata-file": table.path("metadata/0.metadata.json")})
+    table.snapshots[0]["manifest-list"] = table.append(lost)
+    table.write(table.path("metadata/0.metadata.json"), table.document())
+    table.replace_all()
+    table.commit()
+    read = len(table.metadata_log) - 1
+    progress = new_purger(live, bounds=Bounds(earlier_metadata_files=read)).purge(target(table, allowed))
+    assert "floecat.limits.earlier-metadata-files" in progress.note
+    assert lost in table.remaining()
+
+
 def test_files_beside_the_metadata_go_too(
     table: TableFiles, live: FakeLiveTables, allowed: AllowedLocations
 ) -> None:

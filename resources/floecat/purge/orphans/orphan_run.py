@@ -12,6 +12,7 @@ import msgspec
 
 from floecat.errors import UnprocessableError, UnsupportedOperationError
 from floecat.fileio.base import DeleteFailure, FileEntry
+from floecat.purge.earlier_snapshots import is_metadata_file
 from floecat.purge.kept_files import KeptFiles
 from floecat.purge.location_set import file_key
 from floecat.purge.orphans.needed_files import FolderNeeds
@@ -19,7 +20,6 @@ from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["OrphanProgress", "OrphanReport", "OrphanRun", "folder_key"]
 
-_METADATA_FILES: Final = (".metadata.json", ".metadata.json.gz")
 _LOGS_OF_OTHERS: Final = frozenset({"_delta_log", ".hoodie", "_versions"})
 _KEPT_NAMES: Final = frozenset({"version-hint.text"})
 _MOST_FAILURES: Final = 100
@@ -114,7 +114,7 @@ class OrphanRun:
                 self._tell()
             folders, _, name = entry.location[len(report.location) :].strip("/").rpartition("/")
             self._refuse_other_formats(folders)
-            if name.endswith(_METADATA_FILES) and entry.location not in needs.files:
+            if is_metadata_file(name) and entry.location not in needs.files:
                 folder = entry.location.rpartition("/")[0]
                 if folder_key(folder) in own_metadata:
                     unknown.append(entry.location)

@@ -406,7 +406,7 @@ class TestOtherKinds:
         connect(kernel, call, kind=self.KIND)
         report = kernel.connector_scans.scan(call, "lake")
         assert registered(report) == ["lake.d"]
-        assert [type(failure.error) for failure in report.failed] == [FileMissingError]
+        assert [type(failure.error) for failure in report.failed] == [BadRequestError]
         assert len(report.skipped) == 1
         assert report.error is not None
         assert report.error.message == report.summary == "internal error: KeyError"

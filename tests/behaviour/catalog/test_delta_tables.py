@@ -154,8 +154,8 @@ class TestRegistration:
             (NoSuchNamespaceError, ("none",), "d", location),
             (AlreadyExistsError, ("ns",), "taken", location),
             (LocationNotAllowedError, ("ns",), "d", outside.parent.as_uri()),
-            (FileMissingError, ("ns",), "d", location + "2"),
-            (FileMissingError, ("ns",), "d", f"{location}/_delta_log"),
+            (BadRequestError, ("ns",), "d", location + "2"),
+            (BadRequestError, ("ns",), "d", f"{location}/_delta_log"),
         ]:
             with pytest.raises(error):
                 registering(call, namespace, name, place)
@@ -164,7 +164,7 @@ class TestRegistration:
 
     def test_the_missing_log_is_named(self, kernel: Kernel, call: Call, engine: SetEngine):
         location = f"{kernel.settings.warehouse_location}/none"
-        with pytest.raises(FileMissingError, match=f"no Delta table at {location}"):
+        with pytest.raises(BadRequestError, match=f"no Delta table at {location}"):
             kernel.delta_registration.register(call, ("ns",), "d", location)
 
     def test_a_key_has_one_effect(self, kernel: Kernel, call: Call, engine: SetEngine):

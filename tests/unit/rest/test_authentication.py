@@ -46,7 +46,9 @@ def test_no_valid_identity_is_401(secured, path, authorization):
     headers = {} if authorization is None else {"authorization": authorization}
     answer = secured.get(path, headers=headers)
     assert answer.status_code == 401
-    assert answer.headers["www-authenticate"] == "Bearer"
+    challenge, _, reason = answer.headers["www-authenticate"].partition(" ")
+    assert challenge == "Bearer"
+    assert reason.startswith('error="invalid_token"') == (authorization or "").endswith((".c", "."))
     assert answer.json()["error"]["type"] == "NotAuthorizedException"
     assert secured.head(path, headers=headers).content == b""
 

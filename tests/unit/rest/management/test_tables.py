@@ -70,7 +70,7 @@ def test_refusals_have_the_shape_of_every_error(client, namespace, engine, delta
         ({"format-version": "2"}, 400, "BadRequestException", "format-version"),
         ({"location": "s3://elsewhere/t"}, 403, "ForbiddenException", "allowed locations"),
         ({"location": "elsewhere"}, 400, "BadRequestException", "absolute"),
-        ({"location": location + "2"}, 404, "NotFoundException", "no Delta table at"),
+        ({"location": location + "2"}, 400, "BadRequestException", "no Delta table at"),
         ({"name": ""}, 400, "BadRequestException", "name"),
         ({"name": None}, 400, "BadRequestException", "name"),
     ]:

@@ -52,7 +52,12 @@ class BrowserRules:
         self._judged: dict[bytes, bool] = {}
 
     def refusal(
-        self, method: str, headers: Iterable[tuple[bytes, bytes]], *, links: bool = True
+        self,
+        method: str,
+        headers: Iterable[tuple[bytes, bytes]],
+        *,
+        links: bool = True,
+        bare_posts: bool = True,
     ) -> Refusal | None:
         """Why a request is refused; None if it is not.
 
@@ -60,6 +65,8 @@ class BrowserRules:
             method: HTTP method.
             headers: names in lower case, and values.
             links: pages of other sites may link to the resource (it only reads).
+            bare_posts: a POST without body and `Content-Type` is taken. Pages send one with an `Origin`, and
+                other methods, whose work may be that of a POST, without.
         """
         host = origin = site = destination = b""
         content_type: bytes | None = None
@@ -88,8 +95,7 @@ class BrowserRules:
             return Refusal(403, f"Requests of web pages from {_shown(origin)} are not allowed")
         if site and site not in _OWN_SITE and not (links and method in _READS and destination == b"document"):
             return Refusal(403, "Requests of web pages from other sites are not allowed")
-        # a page sends a POST of neither only with an origin, which is not its own
-        is_bare = content_type is None and not has_body
+        is_bare = bare_posts and content_type is None and not has_body
         if method == "POST" and not (preflighted or is_bare or _is_json(content_type or b"")):
             return Refusal(415, "A POST needs the header Content-Type: application/json")
         return None

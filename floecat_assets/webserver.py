@@ -35,11 +35,13 @@ class OwnPagesOnly:
         """Answer a request, or pass it on."""
         refusal = None
         if scope["type"] in {"http", "websocket"}:
-            method, links = scope.get("method", "GET"), True
-            if scope["path"].rstrip("/").endswith(_GRAPHQL):
+            method, is_graphql = scope.get("method", "GET"), scope["path"].rstrip("/").endswith(_GRAPHQL)
+            if is_graphql and scope.get("query_string"):
                 # a query in the URL runs as one in a body does
-                method, links = "POST" if scope.get("query_string") else method, False
-            refusal = self._rules.refusal(method, scope["headers"], links=links)
+                method = "POST"
+            refusal = self._rules.refusal(
+                method, scope["headers"], links=not is_graphql, bare_posts=not is_graphql
+            )
         if refusal is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":

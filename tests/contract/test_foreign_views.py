@@ -97,6 +97,11 @@ def test_what_is_answered(
         ),
         ({"schemas": [SENT, ID_AND_DATA]}, "schema-id"),
         ({"current-version-id": 2}, "current version 2"),
+        ({"versions": [VERSION | {"schema-id": 4}]}, "schema with id 4"),
+        (
+            {"current-version-id": 1, "versions": [VERSION, VERSION | {"version-id": 0, "schema-id": 4}]},
+            "unknown schema: 4",
+        ),
     ],
 )
 def test_what_is_refused(

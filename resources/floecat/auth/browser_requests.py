@@ -52,7 +52,12 @@ class BrowserRules:
         self._judged: dict[bytes, bool] = {}
 
     def refusal(
-        self, method: str, headers: Iterable[tuple[bytes, bytes]], *, links: bool = True
+        self,
+        method: str,
+        headers: Iterable[tuple[bytes, bytes]],
+        *,
+        links: bool = True,
+        bare_posts: bool = True,
     ) -> Refusal | None:
         """Why a request is refused; None if it is not.
 
@@ -60,9 +65,12 @@ class BrowserRules:
             method: HTTP method.
             headers: names in lower case, and values.
             links: pages of other sites may link to the resource (it only reads).
+            bare_posts: a POST without body and `Content-Type` is taken. Pages send one with an `Origin`, and
+                other methods, whose work may be that of a POST, without.
         """
-        host = origin = site = content_type = destination = b""
-        preflighted = False
+        host = origin = site = destination = b""
+        content_type: bytes | None = None
+        preflighted = has_body = False
         for name, value in headers:
             if name == b"host":
                 host = _joined(host, value)
@@ -74,6 +82,8 @@ class BrowserRules:
                 destination = value
             elif name == b"content-type":
                 content_type = value
+            elif name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
+                has_body = True
             elif name in _PREFLIGHTED or (name == b"authorization" and value[:7].lower() == b"bearer "):
                 preflighted = True
         if not self.allows(host):
@@ -85,7 +95,8 @@ class BrowserRules:
             return Refusal(403, f"Requests of web pages from {_shown(origin)} are not allowed")
         if site and site not in _OWN_SITE and not (links and method in _READS and destination == b"document"):
             return Refusal(403, "Requests of web pages from other sites are not allowed")
-        if method == "POST" and not preflighted and not _is_json(content_type):
+        is_bare = bare_posts and content_type is None and not has_body
+        if method == "POST" and not (preflighted or is_bare or _is_json(content_type or b"")):
             return Refusal(415, "A POST needs the header Content-Type: application/json")
         return None
 

@@ -180,9 +180,10 @@ class RemoveProperties(Update, frozen=True, tag="remove-properties"):
 
 
 class SetStatistics(Update, frozen=True, tag="set-statistics"):
-    """Sets the statistics file of a snapshot. The deprecated `snapshot-id` beside it is ignored."""
+    """Sets the statistics file of a snapshot. The deprecated `snapshot-id` beside it must be the same."""
 
     statistics: msgspec.Raw
+    snapshot_id: Int64 | None = None
 
 
 class RemoveStatistics(Update, frozen=True, tag="remove-statistics"):

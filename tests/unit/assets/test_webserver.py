@@ -59,6 +59,7 @@ async def passes(scope: dict[str, Any]) -> bool:
             True,
         ),
         ("http", "POST", "/graphql", [HERE, (b"content-type", b"text/plain")], False),
+        ("http", "POST", "/graphql?query=mutation", [HERE], False),
         ("http", "POST", "/graphql", [HERE, (b"content-type", b"application/json")], True),
         ("http", "GET", "/graphql", [(b"host", b"rebound.example.com:3000")], False),
         ("websocket", None, "/graphql", [HERE, (b"origin", b"http://127.0.0.1:3000")], True),

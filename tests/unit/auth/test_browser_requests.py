@@ -94,6 +94,8 @@ def test_only_links_to_what_is_read_come_from_other_sites(site: str) -> None:
 @pytest.mark.parametrize(
     "headers",
     [
+        {},
+        {"content_length": "0"},
         {"content_type": "application/json"},
         {"content_type": "Application/JSON; charset=utf-8"},
         {"x_client_version": "1"},
@@ -108,11 +110,13 @@ def test_a_post_that_a_page_cannot_send_is_allowed(headers: dict[str, str]) -> N
 @pytest.mark.parametrize(
     "headers",
     [
-        {},
+        {"content_length": "2"},
+        {"transfer_encoding": "chunked"},
+        {"content_type": ""},
         {"content_type": "text/plain"},
         {"content_type": "application/x-www-form-urlencoded"},
         {"content_type": "text/plain; application/json"},
-        {"authorization": "Basic Zm9vOmJhcg=="},
+        {"authorization": "Basic Zm9vOmJhcg==", "content_length": "2"},
     ],
 )
 def test_a_post_that_a_page_can_send_is_refused(headers: dict[str, str]) -> None:

@@ -45,6 +45,8 @@ def test_a_page_cannot_unregister_a_table(client: TestClient[Any], table: str) -
     assert client.post(f"{table}/unregister", headers={"origin": "https://example.com"}).status_code == 403
     assert client.post(f"{table}/unregister", headers={"content-type": "text/plain"}).status_code == 415
     assert client.post(f"{table}/unregister", headers={"content-type": ""}).status_code == 415
+    for headers in ({"origin": "null"}, {"sec-fetch-site": "cross-site"}, {"host": "rebound.example.com"}):
+        assert client.post(f"{table}/unregister", headers=headers).status_code == 403
     assert client.get(table).status_code == 200
     preflight = client.options(
         f"{table}/unregister",

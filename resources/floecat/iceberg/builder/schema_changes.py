@@ -12,14 +12,17 @@ from typing import Final, TypeAlias
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.builder.definition_list import DefinitionKind, DefinitionList
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.default_values import same_default
 from floecat.iceberg.schemas.new_columns import check_new_columns
 from floecat.iceberg.schemas.schema import HIGHEST_COLUMN_ID, Schema
-from floecat.iceberg.schemas.types import PrimitiveType, Type
+from floecat.iceberg.schemas.transforms import transform_name
+from floecat.iceberg.schemas.types import NestedField, PrimitiveType, Type
 from floecat.iceberg.values.encoded_json import Fragment, encode_json
 from floecat.iceberg.values.text_limits import check_numbers
 
 __all__ = [
     "SchemaChanges",
+    "check_promotions",
 ]
 
 
@@ -105,6 +108,7 @@ class _FieldHistory:
 
     def __init__(self, schemas: Iterable[Schema]) -> None:
         self._known: dict[int, set[tuple[int | None, _Kind]]] = {}
+        self._initial_defaults: dict[int, list[object]] = {}
         self._to_add = list(schemas)
 
     def add(self, schema: Schema) -> None:
@@ -115,6 +119,9 @@ class _FieldHistory:
         for schema in self._to_add:
             for field_id, field in schema.fields_by_id.items():
                 self._known.setdefault(field_id, set()).add((schema.parents.get(field_id), _kind(field.type)))
+                defaults = self._initial_defaults.setdefault(field_id, [])
+                if field.initial_default not in defaults:
+                    defaults.append(field.initial_default)
         self._to_add.clear()
 
     def check(self, schema: Schema, format_version: int, free_ids: Container[int]) -> None:
@@ -126,13 +133,14 @@ class _FieldHistory:
             free_ids: ids without restrictions.
 
         Raises:
-            IllegalArgumentError: an id had a type that cannot be promoted to the new one, or another place in
-                the schema, or is new and reserved for metadata columns.
+            IllegalArgumentError: an id had a type that cannot be promoted to the new one, another place in
+                the schema or another initial default, or is new and reserved for metadata columns.
         """
         self._add_all()
         for field_id, field in schema.fields_by_id.items():
             if field_id not in free_ids:
                 problem = self._problem(field_id, schema.parents.get(field_id), field.type, format_version)
+                problem = problem or self._changed_default(field)
                 if problem is not None:
                     column = f"column {schema.names_by_id[field_id]} (field id {field_id})"
                     raise IllegalArgumentError(f"Invalid schema: {column} {problem}")
@@ -153,6 +161,38 @@ class _FieldHistory:
             f"of type {kind} takes the id of a column of type {types},"
             f" which may not become {kind} in v{format_version}"
         )
+
+    def _changed_default(self, field: NestedField) -> str | None:
+        known = self._initial_defaults.get(field.id)
+        if known is None or any(same_default(old, field.initial_default, field.type) for old in known):
+            return None
+        return (
+            "has another initial-default than before: rows that were written without the column would change"
+        )
+
+
+def check_promotions(base: TableMetadata, schema: Schema) -> None:
+    """Refuses a change of type that gives partition values of older rows another meaning.
+
+    Args:
+        base: the table, with its partition specs.
+        schema: the new current schema.
+
+    Raises:
+        IllegalArgumentError: a column that a spec sorts into buckets becomes one whose equal values have
+            other hashes (table specification, "Schema Evolution").
+    """
+    before = base.current_schema
+    for spec in base.partition_specs:
+        for field in spec.fields:
+            for source_id in field.sources if transform_name(field.transform) == "bucket" else ():
+                old, new = before.find_type(source_id), schema.find_type(source_id)
+                if old == PrimitiveType("date") and new not in (None, old):
+                    name = schema.names_by_id[source_id]
+                    raise IllegalArgumentError(
+                        f"Invalid schema: column {name} (field id {source_id}) may not become {new}:"
+                        f" {field.transform} of partition spec {spec.spec_id} would change"
+                    )
 
 
 def _kind(type: Type) -> _Kind:

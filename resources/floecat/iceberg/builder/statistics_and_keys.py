@@ -6,6 +6,7 @@ from collections.abc import Set
 
 import msgspec
 
+from floecat.errors import IllegalArgumentError
 from floecat.iceberg.metadata.encryption_keys import (
     check_encryption_key,
     parse_encryption_key,
@@ -48,14 +49,22 @@ class StatisticsChanges:
         self._files: KeyedElements[int] | None = None
         self.changed = False
 
-    def set_file(self, raw: RawJson) -> None:
+    def set_file(self, raw: RawJson, beside: int | None = None) -> None:
         """Sets the file of a snapshot, which may have been removed; an equal file is no change.
 
+        Args:
+            raw: the file.
+            beside: the snapshot id that the update has beside it, if any.
+
         Raises:
-            IllegalArgumentError: not a statistics file.
+            IllegalArgumentError: not a statistics file, or the two snapshot ids differ.
         """
         data = take_json(raw, self.name)
         snapshot_id = decode_json(data, self._file_type, self.name).snapshot_id
+        if beside not in (None, snapshot_id):
+            raise IllegalArgumentError(
+                f"Cannot set {self.name}: snapshot-id is {beside}, and {snapshot_id} in the file"
+            )
         check_statistics_file(data, self.name)
         files = self._decoded()
         existing = files.get(snapshot_id)

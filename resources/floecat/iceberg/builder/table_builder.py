@@ -9,7 +9,7 @@ import msgspec
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg import updates as u
-from floecat.iceberg.builder.schema_changes import SchemaChanges
+from floecat.iceberg.builder.schema_changes import SchemaChanges, check_promotions
 from floecat.iceberg.builder.snapshot_changes import RefChanges, SnapshotChanges
 from floecat.iceberg.builder.specs_and_orders import PartitionSpecChanges, SortOrderChanges
 from floecat.iceberg.builder.statistics_and_keys import EncryptionKeyChanges, StatisticsChanges
@@ -161,7 +161,7 @@ class TableMetadataBuilder:
     def _apply_to_files(self, update: u.TableUpdate) -> None:
         match update:
             case u.SetStatistics():
-                self._statistics.set_file(update.statistics)
+                self._statistics.set_file(update.statistics, update.snapshot_id)
             case u.RemoveStatistics():
                 self._statistics.remove({update.snapshot_id})
             case u.SetPartitionStatistics():
@@ -316,6 +316,8 @@ class TableMetadataBuilder:
         if self._schemas.selection_changed:
             for spec in self._specs.items.values():
                 check_historical_spec(spec, self._schemas.selected)
+            if self._base is not None and self._refs.current_id is not None:
+                check_promotions(self._base, self._schemas.selected)
         if self._removed_schema_ids:
             missing = self._removed_schema_ids - self._schemas.items.keys()
             used = self._snapshots.references_schema(missing)

@@ -8,9 +8,9 @@ from datetime import date, datetime, time
 from decimal import Decimal
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.schemas.types import PrimitiveType, Type
+from floecat.iceberg.schemas.types import PrimitiveType, StructType, Type
 
-__all__ = ["check_default"]
+__all__ = ["check_default", "same_default"]
 
 _ALWAYS_NULL = frozenset({"unknown", "variant", "geometry", "geography"})
 _CLOCK = re.compile(r"([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:\.([0-9]{1,9}))?")
@@ -40,6 +40,8 @@ def check_default(value: object, type: Type, column: str) -> object:
         IllegalArgumentError: the type allows no default but null, or the value does not fit. The message does
             not quote it.
     """
+    if isinstance(type, StructType) and value == {}:
+        return value  # not null; its fields have defaults of their own
     if not isinstance(type, PrimitiveType) or type.name in _ALWAYS_NULL:
         raise IllegalArgumentError(f"Invalid default value for {column}: {type} (must be null)")
     if type.name in ("float", "double") and isinstance(value, int) and _is_integer(value):
@@ -50,6 +52,35 @@ def check_default(value: object, type: Type, column: str) -> object:
     if not _CHECKS[type.name](value, type):
         raise IllegalArgumentError(f"Cannot parse default of {column} as a {type} value")
     return value
+
+
+def same_default(old: object, new: object, type: Type) -> bool:
+    """Whether two defaults are the same value of a type, whatever their spelling.
+
+    Args:
+        old: a default of the type, or of one that may be promoted to it.
+        new: a default of the type.
+        type: the type.
+    """
+    return old == new or _plain(old, type) == _plain(new, type)
+
+
+def _plain(value: object, type: Type) -> object:
+    """A default in one spelling."""
+    if not isinstance(value, str) or not isinstance(type, PrimitiveType):
+        return value
+    if type.name == "decimal":
+        return Decimal(value)
+    if type.name in ("uuid", "fixed", "binary"):
+        return value.lower()
+    if not type.name.startswith("time"):
+        return value
+    # the zone is always UTC
+    day, _, clock = value.rpartition("T") if "T" in value or type.name == "time" else (value, "", "00:00")
+    found = _CLOCK.match(clock)
+    if found is None:
+        return value
+    return day, f"{found[1]}:00"[: len("00:00:00")], (found[2] or "").rstrip("0")
 
 
 def _is_integer(value: object) -> bool:

@@ -10,7 +10,7 @@ from floecat.iceberg.values.encoded_json import is_null
 from floecat.iceberg.values.json_checks import check_json
 from floecat.iceberg.values.text_limits import check_numbers
 from floecat.iceberg.views.view_metadata import ViewMetadata
-from floecat.iceberg.views.view_versions import check_representations
+from floecat.iceberg.views.view_versions import check_representations, check_schema_known
 
 __all__ = ["check_view_integrity"]
 
@@ -19,9 +19,9 @@ def check_view_integrity(metadata: ViewMetadata) -> None:
     """Refuses view metadata that some readers cannot read.
 
     Raises:
-        InvalidMetadataError: a schema is invalid, or in a form that readers refuse; a version has two queries
-            of one dialect, or one that is not SQL; `properties` is null; a number is too long for readers;
-            an object has a key twice.
+        InvalidMetadataError: a schema is invalid, or in a form that readers refuse; a version names a schema
+            that is not there, or has two queries of one dialect, or one that is not SQL; `properties` is
+            null; a number is too long for readers; an object has a key twice.
     """
     try:
         check_numbers(metadata.to_bytes(), "view metadata")
@@ -30,6 +30,7 @@ def check_view_integrity(metadata: ViewMetadata) -> None:
             check_default_forms(parse_schema(schema.encoded))
             check_schema_readable(schema.encoded)
         for version in metadata.versions.values():
+            check_schema_known(version, metadata.schemas)
             check_representations(version)
     except IllegalArgumentError as error:
         raise InvalidMetadataError(f"Cannot parse view metadata: {error.message}") from None

@@ -5,7 +5,7 @@ A request may add thousands: the cost of one does not depend on their number.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.new_columns import check_new_columns
@@ -21,6 +21,7 @@ __all__ = [
     "ViewVersions",
     "check_dialects_kept",
     "check_representations",
+    "check_schema_known",
     "expired_log_entries",
     "read_new_version",
     "retained_versions",
@@ -54,11 +55,20 @@ def _check_new_version(version: ViewVersion, schemas: Mapping[int, ViewSchema]) 
     Raises:
         IllegalArgumentError: its schema is unknown, it has no query, or its representations are refused.
     """
-    if version.schema_id not in schemas:
-        raise IllegalArgumentError(f"Cannot add version with unknown schema: {version.schema_id}")
+    check_schema_known(version, schemas)
     if not version.representations:
         raise IllegalArgumentError("Invalid view version: Cannot add a version without a query")
     check_representations(version)
+
+
+def check_schema_known(version: ViewVersion, schemas: Container[int]) -> None:
+    """Checks the schema of a version.
+
+    Raises:
+        IllegalArgumentError: the view has no such schema.
+    """
+    if version.schema_id not in schemas:
+        raise IllegalArgumentError(f"Cannot add version with unknown schema: {version.schema_id}")
 
 
 def check_representations(version: ViewVersion) -> None:

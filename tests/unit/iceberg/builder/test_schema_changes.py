@@ -283,6 +283,64 @@ def test_a_schema_that_the_same_request_removes_counts() -> None:
         commit(table, update("remove-schemas", schema_ids=[1]), put(ID, column(4, "fresh", "string")))
 
 
+def with_default(value: Any, type: Any = "int", id: int = 4, **more: Any) -> dict:
+    return schema(ID, TEXT, TS, column(id, "more", type, **more) | {"initial-default": value})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_taken"),
+    [
+        (with_default(5), with_default(6), False),
+        (with_default(5), WIDER, False),
+        (WIDER, with_default(5), False),
+        (schema(ID, TEXT, TS, column(4, "more", "unknown")), with_default(5), False),
+        (with_default(5), with_default(5, "long"), True),
+        (with_default(1.5, "float"), with_default(1.5, "double"), True),
+        (with_default("2020-01-01", "date"), with_default("2020-01-01T00:00:00", "timestamp"), True),
+        (with_default("2020-01-01", "date"), with_default("2020-01-02T00:00:00", "timestamp"), False),
+        (with_default(5), schema(ID, TEXT, TS, with_default(5)["fields"][3] | {"write-default": 6}), True),
+        (
+            with_default({}, {"type": "struct", "fields": [column(5, "a", "int")]}),
+            with_default({}, {"type": "struct", "fields": [column(5, "a", "int"), column(6, "b", "int")]}),
+            True,
+        ),
+    ],
+)
+def test_an_initial_default_never_changes(old: dict, new: dict, is_taken: bool) -> None:
+    before = commit(parse(document(3)), add(old), CURRENT).metadata
+    updates = [add(new), CURRENT]
+    # without rows none changes
+    assert commit(commit(parse(empty(3)), add(old), CURRENT).metadata, *updates).changed
+    if is_taken:
+        assert read(commit(before, *updates).metadata)["schemas"][-1]["fields"][3:] == new["fields"][3:]
+    else:
+        with pytest.raises(IllegalArgumentError, match="has another initial-default than before"):
+            commit(before, *updates)
+
+
+@pytest.mark.parametrize(
+    ("transform", "is_taken"), [("bucket[4]", False), ("identity", True), ("day", True), ("void", True)]
+)
+@pytest.mark.parametrize("new", ["timestamp", "timestamp_ns"])
+def test_promotion_of_a_partition_column(transform: str, new: str, is_taken: bool) -> None:
+    """Hashes of a day and of its first moment differ; those of an `int` and a `long` do not."""
+    columns = [ID, column(2, "d", "date")]
+    made = document(
+        3, schemas=[schema(*columns)], **{"partition-specs": [spec(partition_field(1000, 2, "p", transform))]}
+    )
+    table = parse(made)
+    updates = [add(schema(ID, column(2, "d", new))), CURRENT]
+    if is_taken:
+        assert commit(table, *updates).changed
+        return
+    with pytest.raises(IllegalArgumentError, match=r"may not become .*bucket\[4\] of partition spec 0"):
+        commit(table, *updates)
+    # in two commits, too
+    waiting = commit(table, updates[0]).metadata
+    with pytest.raises(IllegalArgumentError, match="may not become"):
+        commit(waiting, update("set-current-schema", schema_id=1))
+
+
 def test_an_older_schema_comes_back_whatever_was_between() -> None:
     changed = commit(parse(document()), WITHOUT_MAIN, put(ID, TEXT | {"type": "int"}, TS), CURRENT).metadata
     filled = commit(changed, *append(14, 4, None)).metadata

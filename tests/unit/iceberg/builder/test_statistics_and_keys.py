@@ -36,7 +36,7 @@ def table() -> TableMetadata:
 def test_files_are_set_and_replaced(table: TableMetadata) -> None:
     metadata = commit(
         table,
-        update("set-statistics", statistics=puffin(12), snapshot_id=999),
+        update("set-statistics", statistics=puffin(12)),
         update("set-statistics", statistics=puffin(11, "s3://new"), snapshot_id=11),
         update("set-partition-statistics", partition_statistics=partition_file(12)),
         update("set-partition-statistics", partition_statistics=partition_file(12, "s3://newer")),
@@ -65,6 +65,7 @@ def test_the_same_file_again_is_no_change(table: TableMetadata) -> None:
     "change",
     [
         update("set-statistics", statistics={"snapshot-id": 11}),
+        update("set-statistics", statistics=puffin(11), snapshot_id=12),
         update("set-statistics", statistics=puffin(11) | {"file-size-in-bytes": "5"}),
         update(
             "set-partition-statistics", partition_statistics={"snapshot-id": 11, "statistics-path": "s3://x"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from floecat.errors import IllegalArgumentError
-from floecat.iceberg.schemas.default_values import check_default
+from floecat.iceberg.schemas.default_values import check_default, same_default
 from floecat.iceberg.schemas.types import ListType, StructType, Type, parse_primitive
 
 
@@ -100,11 +100,45 @@ def test_refuses_others_without_quoting_them(type: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "type", [StructType(()), ListType(1, parse_primitive("int"), element_required=False)]
+    ("type", "value"),
+    [
+        (StructType(()), {"1": 5}),
+        (StructType(()), []),
+        (StructType(()), 0),
+        (ListType(1, parse_primitive("int"), element_required=False), {}),
+        (ListType(1, parse_primitive("int"), element_required=False), []),
+    ],
 )
-def test_nested_types_default_to_null_only(type: Type) -> None:
+def test_nested_types_default_to_null_but_empty_structs(type: Type, value: object) -> None:
+    assert check_default({}, StructType(()), "c") == {}
     with pytest.raises(IllegalArgumentError, match="must be null"):
-        check_default({}, type, "c")
+        check_default(value, type, "c")
+
+
+@pytest.mark.parametrize(
+    ("type", "old", "new", "same"),
+    [
+        ("int", 5, 5, True),
+        ("int", 5, None, False),
+        ("double", 1.0, 1, True),
+        ("decimal(9,2)", "1.00", "+1.00", True),
+        ("decimal(9,2)", "1.00", "1.01", False),
+        ("uuid", "F79C3E09-677C-4BBD-A479-3F349CB785E7", "f79c3e09-677c-4bbd-a479-3f349cb785e7", True),
+        ("binary", "0A", "0a", True),
+        ("string", "A", "a", False),
+        ("time", "12:00", "12:00:00.000", True),
+        ("time", "12:00", "00:12:00", False),
+        ("timestamp", "2020-01-01T12:00:00", "2020-01-01T12:00:00.000000", True),
+        ("timestamp", "2020-01-01T12:00:00.1", "2020-01-01T12:00:00.10", True),
+        ("timestamp", "2020-01-01T12:00:00.1", "2020-01-01T12:00:00.01", False),
+        ("timestamptz", "2020-01-01T12:00:00Z", "2020-01-01T12:00:00+00:00", True),
+        # promoted
+        ("timestamp", "2020-01-01", "2020-01-01T00:00:00", True),
+        ("timestamp_ns", "2020-01-01", "2020-01-01T00:00:01", False),
+    ],
+)
+def test_defaults_are_compared_by_value(type: str, old: object, new: object, same: bool) -> None:
+    assert same_default(old, new, parse_primitive(type)) == same
 
 
 def test_a_whole_number_becomes_a_float_for_floating_point_columns() -> None:

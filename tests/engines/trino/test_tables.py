@@ -212,11 +212,9 @@ def test_schema_evolution(lake: Lake, engine: EngineReport) -> None:
     with engine.step("drop a field"):
         lake.sql("ALTER TABLE t DROP COLUMN r.b")
         assert lake.sql("SELECT r FROM t WHERE key = 1") == [[[1]]]
-    with engine.step("comments and properties"):
+    with engine.step("comments"):
         lake.sql("COMMENT ON TABLE t IS 'a table'")
         lake.sql("COMMENT ON COLUMN t.key IS 'a key'")
-        lake.sql("ALTER TABLE t SET PROPERTIES extra_properties = MAP(ARRAY['team'], ARRAY['x'])")
-        assert ["team", "x"] in lake.sql('SELECT * FROM "t$properties"')
         [[shown]] = lake.sql("SHOW CREATE TABLE t")
         assert "COMMENT 'a table'" in shown
         assert "COMMENT 'a key'" in shown

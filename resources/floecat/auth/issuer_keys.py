@@ -113,7 +113,7 @@ class IssuerKeys:
             return found
         raise UnavailableError(
             "The bearer token names a key that is not known yet; the issuer is asked for its keys again soon",
-            retry_after_s=max(1, ceil(self._pause_s())),
+            retry_after_s=self._retry_after_s(),
         )
 
     def check(self) -> None:
@@ -132,7 +132,7 @@ class IssuerKeys:
     def _missing(self) -> UnavailableError:
         return UnavailableError(
             "The keys of the token issuer are missing, so no token can be verified; the log says why",
-            retry_after_s=max(1, ceil(self._pause_s())),
+            retry_after_s=self._retry_after_s(),
         )
 
     def _first_asked(self, key_id: str | None, now_s: float) -> float:
@@ -150,6 +150,10 @@ class IssuerKeys:
         """How long the issuer is not asked again."""
         pause_s = self._refetch_s if self._set.keys else min(self._refetch_s, _RETRY_WITHOUT_KEYS_AFTER_S)
         return self._tried_at_s + pause_s - self._monotonic_s()
+
+    def _retry_after_s(self) -> int:
+        # before the first fetch has ended there is no pause, but the time since the beginning
+        return ceil(max(1.0, self._pause_s()))
 
     def _fetch(self) -> None:
         asked_at_s = self._monotonic_s()

@@ -181,6 +181,20 @@ def test_without_any_key_the_answer_is_unavailable_and_soon_tried_again(issuer, 
     assert keys.find("rsa-1")
 
 
+def test_a_probe_beside_the_first_fetch_is_unavailable(issuer, keys):
+    issuer.answers.clear()
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            fetching = thread.submit(keys.check)
+            assert issuer.asked.wait(120)
+            with pytest.raises(UnavailableError, match="are missing") as refused:
+                keys.check()
+        finally:
+            issuer.answers.set()
+        fetching.result(120)
+    assert refused.value.retry_after_s == 1
+
+
 def test_one_thread_waits_for_an_issuer_that_is_slow(issuer, keys, stopwatch):
     keys.find("rsa-1")
     stopwatch.now_s += 301

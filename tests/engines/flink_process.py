@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 
+from tests.engines.driven_process import DrivenProcess
 from tests.engines.programs import jar, java_home, python_with
 
 __all__ = ["ICEBERG", "RELEASE", "FlinkError", "FlinkProcess"]
@@ -31,7 +30,7 @@ class FlinkError(Exception):
     """What Flink answered instead of rows."""
 
 
-class FlinkProcess:
+class FlinkProcess(DrivenProcess):
     """A table environment for batches and one for streams; each job has a cluster of its own in this JVM."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
@@ -53,7 +52,7 @@ class FlinkProcess:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "flink.log"
         with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
+            super().__init__(
                 [
                     str(java_home(17) / "bin" / "java"),
                     *options,
@@ -62,12 +61,9 @@ class FlinkProcess:
                     program,
                     *(f"{name}={value}" for name, value in settings.items()),
                 ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=folder,
                 env={name: value for name, value in os.environ.items() if not name.startswith("FLINK_")},
-                encoding="utf-8",
             )
 
     def sql(self, statement: str, mode: str = "batch") -> list[tuple[str, ...]]:
@@ -100,27 +96,9 @@ class FlinkProcess:
         """Ends a job that was started."""
         self._ask("streaming", "cancel", job)
 
-    def close(self) -> None:
-        """Ends it."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _ask(self, mode: str, verb: str, argument: str) -> list[str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{mode} {verb} {' '.join(argument.split())}\n")
-        self._process.stdin.flush()
         rows: list[str] = []
-        for line in self._process.stdout:
+        for line in self._send(f"{mode} {verb} {' '.join(argument.split())}"):
             if not line.startswith(_END):
                 rows.append(line.rstrip("\n"))
                 continue

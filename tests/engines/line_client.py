@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any
+
+from tests.engines.driven_process import DrivenProcess
 
 __all__ = ["ClientError", "LineClient"]
 
@@ -19,7 +20,7 @@ class ClientError(Exception):
     """The client's own error, in its words."""
 
 
-class LineClient:
+class LineClient(DrivenProcess):
     """A running client; its first line says that it is connected."""
 
     def __init__(self, program: Path, properties: Mapping[str, str]) -> None:
@@ -28,20 +29,10 @@ class LineClient:
         Raises:
             ClientError: it could not connect.
         """
-        self._process = subprocess.Popen(
-            [str(program), json.dumps(dict(properties))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"},
-        )
-        self._answer("connect")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        own = {"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
+        super().__init__([str(program), json.dumps(dict(properties))], env=os.environ | own)
+        assert self._process.stdout is not None
+        self._answer("connect", self._process.stdout)
 
     def do(self, what: str, **arguments: Any) -> Any:
         """Sends a command and returns its answer.
@@ -49,24 +40,12 @@ class LineClient:
         Raises:
             ClientError: the client answered with an error, ended, or took too long.
         """
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps({"do": what} | arguments) + "\n")
-        self._process.stdin.flush()
-        return self._answer(what)
+        return self._answer(what, self._send(json.dumps({"do": what} | arguments)))
 
-    def close(self) -> None:
-        """Ends the client."""
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait(_ANSWER_S)
-        if self._process.stdout:
-            self._process.stdout.close()
-
-    def _answer(self, what: str) -> Any:
-        assert self._process.stdout
+    def _answer(self, what: str, said: IO[str]) -> Any:
         watch = threading.Timer(_ANSWER_S, self._process.kill)
         watch.start()
-        line = self._process.stdout.readline()
+        line = said.readline()
         watch.cancel()
         if not line:
             raise ClientError(f"The client ended during: {what}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from tests.engines.driven_process import DrivenProcess
 from tests.engines.programs import jar, java_home, python_with
 
 __all__ = ["ICEBERG", "RELEASE", "SparkError", "SparkProcess"]
@@ -32,7 +32,7 @@ class SparkError(Exception):
     """What Spark answered instead of rows."""
 
 
-class SparkProcess:
+class SparkProcess(DrivenProcess):
     """One session; statements run one after the other."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
@@ -59,15 +59,8 @@ class SparkProcess:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "spark.log"
         with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(python), str(Path(__file__).with_name("spark_program.py"))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=folder,
-                env=environment,
-                text=True,
-            )
+            program = str(Path(__file__).with_name("spark_program.py"))
+            super().__init__([str(python), program], stderr=log, cwd=folder, env=environment)
         of_folder = {
             "spark.driver.extraClassPath": ":".join(map(str, jars)),
             "spark.local.dir": str(folder / "local"),
@@ -93,26 +86,8 @@ class SparkProcess:
         request = {"source": source, "target": target, "checkpoint": str(checkpoint), "options": names}
         self._ask({"stream": request})
 
-    def close(self) -> None:
-        """Ends it."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _ask(self, request: Mapping[str, Any]) -> list[Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        line = self._send(json.dumps(request)).readline()
         if not line:
             raise RuntimeError(f"Spark ended:\n{self.log.read_text(errors='replace')[-4000:]}")
         answer = json.loads(line)

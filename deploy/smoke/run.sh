@@ -1,8 +1,23 @@
 #!/bin/sh
-# Starts the Compose deployment with other systems and checks that they work together. Needs Docker with Compose 2.24 or newer.
-#   COMPOSE_SMOKE_MODES="trino polaris keycloak" deploy/smoke/run.sh
+# Starts the Compose deployment with other systems and checks that they work together.
+#   COMPOSE_SMOKE_MODES="trino polaris keycloak" deploy/smoke/run.sh    in containers: Docker with Compose 2.24 or newer
+#   COMPOSE_SMOKE_MODES="trino keycloak" deploy/smoke/run.sh programs   as programs of this machine: what `make test-engines` needs
 set -eu
 cd "$(dirname "$0")/../compose"
+
+case ${1:-containers} in
+containers) modes=${COMPOSE_SMOKE_MODES:-trino polaris keycloak} ;;
+programs)
+    cd ../..
+    set --
+    for mode in ${COMPOSE_SMOKE_MODES:-trino keycloak}; do
+        set -- "$@" "tests/engines/trino/test_smoke.py::test_$mode"
+    done
+    exec .venv/bin/python -m pytest -m engines --capture no "$@"
+    ;;
+*) echo "unknown way $1; the ways are containers, programs" >&2; exit 2 ;;
+esac
+
 export POSTGRES_PASSWORD=smoke S3_SECRET_KEY=smoke-secret COMPOSE_PROJECT_NAME=floecat-smoke
 
 compose() {
@@ -31,14 +46,9 @@ expect() {
     [ "$1" = "$2" ] || { echo "$mode: expected '$2', got '$1'" >&2; exit 1; }
 }
 
-tables_and_views() {
-    trino "CREATE SCHEMA smoke"
-    trino "CREATE TABLE smoke.orders AS SELECT * FROM (VALUES (1, 'east'), (2, 'west')) AS t (id, region)"
-    trino "CREATE VIEW smoke.regions AS SELECT region FROM smoke.orders"
-    expect "$(trino 'SELECT count(*) FROM smoke.regions')" 2
-    trino "CREATE OR REPLACE VIEW smoke.regions AS SELECT region FROM smoke.orders WHERE id = 1"
-    expect "$(trino 'SELECT region FROM smoke.regions')" east
-    trino "DROP VIEW smoke.regions; DROP TABLE smoke.orders; DROP SCHEMA smoke"
+flow() {
+    # shellcheck disable=SC2086 # a list of options
+    ../smoke/flow.sh docker compose $files exec -T trino trino
 }
 
 stop() {
@@ -46,7 +56,7 @@ stop() {
     compose down --volumes --remove-orphans
 }
 
-for mode in ${COMPOSE_SMOKE_MODES:-trino polaris keycloak}; do
+for mode in $modes; do
     echo "== $mode"
     case $mode in
     trino) files="-f compose.yaml -f ../smoke/trino.yaml" ;;
@@ -63,7 +73,7 @@ for mode in ${COMPOSE_SMOKE_MODES:-trino polaris keycloak}; do
         wait_for trino "SELECT 1"
         compose exec -T floecat floecat demo --url http://127.0.0.1:9200
         expect "$(trino 'SELECT count(*) > 0 FROM demo.trips')" true
-        tables_and_views
+        flow
         ;;
     polaris)
         wait_for compose exec -T polaris curl --fail --silent http://localhost:8182/q/health
@@ -72,7 +82,7 @@ for mode in ${COMPOSE_SMOKE_MODES:-trino polaris keycloak}; do
     keycloak)
         expect "$(curl --silent --output /dev/null --write-out '%{http_code}' http://127.0.0.1:9200/v1/config)" 401
         wait_for trino "SELECT 1"
-        tables_and_views
+        flow
         ;;
     esac
     trap - EXIT

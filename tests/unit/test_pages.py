@@ -55,3 +55,11 @@ def test_every_page_is_found_from_the_first() -> None:
         targets = re.findall(r"\]\(([^)#\s:]+)", page.read_text(encoding="utf-8"))
         waiting += [page.parent / target for target in targets if (page.parent / target).is_file()]
     assert {page for page in PAGES if page.parent != ROOT} <= seen
+
+
+def test_the_first_page_and_the_page_of_trino_have_the_same_settings() -> None:
+    first, page = (
+        re.findall(r"```properties\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)[0]
+        for name in ("README.md", "docs/clients/trino.md")
+    )
+    assert first == page

@@ -25,7 +25,7 @@ from floecat.events.live_entries import LiveEntries
 from floecat.events.lost_files import LostFiles
 from floecat.events.view_queries import ViewQueries
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import normalize_location
+from floecat.fileio.locations import check_new_location, normalize_location
 from floecat.fileio.opening import open_fileio
 from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
@@ -336,13 +336,16 @@ def check_locations(settings: Settings) -> None:
     storage = settings.storage
     named = [("floecat.storage.allowed-locations", location) for location in storage.allowed_locations]
     named += [("floecat.storage.addable-locations", location) for location in storage.addable_locations]
-    if gateway.default_warehouse_path is not None:
-        named.append(("floecat.gateway.default-warehouse-path", gateway.default_warehouse_path))
-    if gateway.delta_compat.location is not None:
-        named.append(("floecat.gateway.delta-compat.location", gateway.delta_compat.location))
+    written = {
+        "floecat.gateway.default-warehouse-path": gateway.default_warehouse_path,
+        "floecat.gateway.delta-compat.location": gateway.delta_compat.location,
+    }
+    named += [(key, location) for key, location in written.items() if location is not None]
     for key, location in named:
         try:
             normalize_location(location)
+            if key in written:
+                check_new_location(location)
         except BadRequestError as error:
             raise SettingsError(f"{key}: {error.message}") from None
 

@@ -207,10 +207,13 @@ def test_symbolic_link_that_leads_outside_is_refused(
     assert list(outside.iterdir()) == []
 
 
-@pytest.mark.parametrize("outside", ["file:///etc", "/", "file:///", "s3://another-bucket", "relative"])
+@pytest.mark.parametrize(
+    "outside", ["file:///etc", "/", "file:///", "s3://another-bucket", "relative", "{warehouse}/a?b"]
+)
 def test_namespace_location_outside_is_refused(
-    local_catalog: Catalog, local_namespace: Namespace, outside: str
+    local_catalog: Catalog, local_namespace: Namespace, warehouse_folder: Path, outside: str
 ):
+    outside = outside.format(warehouse=warehouse_folder.as_uri())
     body = {"namespace": [*local_namespace, "placed"], "properties": {"location": outside}}
     assert_error(local_catalog.post("/namespaces", body), 400, "BadRequestException")
     path = f"{local_catalog.namespace_path(local_namespace)}/properties"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from tests.contract.answers import assert_error
 from tests.contract.client import Catalog, Namespace, Table, unique
 from tests.contract.delta import DV_TABLE, UNKNOWN_FEATURE, copy_in, register
+from tests.contract.files import write_metadata
 from tests.contract.lakes import FolderLake
+from tests.contract.updates import set_location
 from tests.scan_files import Appends, paths_of
 from tests.services.catalog import CatalogServer
 
@@ -111,6 +114,29 @@ def test_statistics_that_are_asked_for(scanned: Scanned) -> None:
     assert task["data-file"]["value-counts"] == {"keys": [1], "values": [10]}
     [bare, _] = scanned.plan({"filter": LESS_THAN_20})["file-scan-tasks"]
     assert not {"lower-bounds", "value-counts"} & set(bare["data-file"])
+
+
+def test_names_with_question_marks_and_hashes_are_names_of_files(
+    local_catalog: Catalog, local_namespace: Namespace, warehouse_folder: Path
+) -> None:
+    """On the local disk. Beside it lies what is left when a client cuts the name, a table of its own."""
+    cut = warehouse_folder / unique("cut")
+    for name, folder in (("whole", Path(f"{cut}?a=b#c")), ("cut", cut)):
+        document = local_catalog.create_table(local_namespace).metadata() | {"location": f"file://{folder}"}
+        write_metadata(folder, document)
+        location = f"file://{folder}/metadata/00000-made.metadata.json"
+        body = {"name": name, "metadata-location": location}
+        answer = local_catalog.post(f"{local_catalog.namespace_path(local_namespace)}/register", body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["metadata-location"] == location
+        table = Table(local_catalog, local_namespace, name, answer.json())
+        found = Scanned(table, 3)
+        assert table.get()["metadata-location"].startswith(f"file://{folder}/metadata/00001-")
+        assert list(paths_of([found.plan()])) == [
+            f"file://{folder}/data/{number}.parquet" for number in (0, 10, 20)
+        ]
+    answer = table.commit([set_location(f"file://{cut}?a=b#c")])
+    assert_error(answer, 400, "BadRequestException")
 
 
 def test_few_rows_need_few_files(scanned: Scanned) -> None:

@@ -21,7 +21,7 @@ from floecat.errors import (
     LocationNotAllowedError,
     NoSuchWarehouseError,
 )
-from floecat.fileio.locations import check_bounds, normalize_location
+from floecat.fileio.locations import check_bounds, check_new_location, normalize_location
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
@@ -129,6 +129,7 @@ class CatalogService:
         """
         if not _NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
             raise BadRequestError(f"Invalid catalog name: {name!r}")
+        check_new_location(storage_location)
         now_ms = self._clock.now_ms()
         row = catalogs.CatalogRow(
             id=uuids.uuid7(),

@@ -24,6 +24,7 @@ from floecat.errors import (
     NoSuchNamespaceError,
     UnprocessableError,
 )
+from floecat.fileio.locations import check_new_location
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, check_namespace
 from floecat.store import namespaces
@@ -335,5 +336,6 @@ def _check_location(call: Call, properties: Mapping[str, str]) -> None:
     try:
         if location is not None:
             call.catalog.allowed.check(location)
+            check_new_location(location)
     except LocationNotAllowedError as error:
         raise BadRequestError(f"Invalid property location: {error.message}") from None

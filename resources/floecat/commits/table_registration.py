@@ -115,7 +115,7 @@ class RegisterService:
             _check_unchanged(entry, metadata.to_bytes())
         check_integrity(metadata)
         _check_stored_texts(metadata)
-        check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+        check_locations(call.catalog.allowed, metadata.location, metadata.properties, is_new=False)
         if metadata.to_bytes() != data:
             metadata, metadata_location = write_normalized(self._files, call, metadata, metadata_location)
         return Prepared(

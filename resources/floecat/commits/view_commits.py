@@ -157,7 +157,7 @@ class ViewCommitService:
             metadata = ViewMetadata.parse(normalize_view(data))
             check_stored_text(metadata.view_uuid, "view-uuid")
             check_view_integrity(metadata)
-            check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+            check_locations(call.catalog.allowed, metadata.location, metadata.properties, is_new=False)
             return _new_view(identifier, metadata, metadata_location, row.id, "register", writes_file=False)
 
         return self._run(call, identifier, prepare)

@@ -28,6 +28,7 @@ from floecat.errors import (
     FloecatError,
     UnavailableError,
 )
+from floecat.fileio.locations import check_new_location
 from floecat.iceberg.values.text_limits import check_stored_text
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store import tables
@@ -130,6 +131,7 @@ class RegisterDeltaService:
             LocationNotAllowedError: it is outside the allowed ones.
         """
         root = str(call.catalog.allowed.check(location))
+        check_new_location(root)  # metadata files go there
         check_stored_text(root, "location of a Delta table", _LONGEST_LOCATION)
         check_no_links(root)
         if not has_delta_log(call.catalog.storage.files(root), root):

@@ -26,7 +26,7 @@ from floecat.errors import (
     LocationNotAllowedError,
     PayloadTooLargeError,
 )
-from floecat.fileio.locations import Location, normalize_location, same_file_location
+from floecat.fileio.locations import Location, cut_location, normalize_location, same_file_location
 from floecat.iceberg.metadata.snapshots import SnapshotSummary
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
@@ -75,7 +75,8 @@ def folder_area(folders: Iterable[str]) -> Area:
 def file_area(files: Iterable[str]) -> Area:
     """The area of some files."""
     found: set[Location] = set()
-    for file in files:
+    for name in files:
+        file = cut_location(name) or name
         try:
             found |= {_folder_of(normalize_location(file)), _folder_of(same_file_location(file))}
         except BadRequestError:
@@ -148,6 +149,7 @@ class _Reading:
             ForbiddenError: storage refuses it, today.
             StorageUnavailableError: storage fails.
         """
+        location = cut_location(location) or location
         try:
             self._storage.allowed.check(location)
             return self._storage.files(location).read(location, max_bytes=max_bytes)

@@ -7,7 +7,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from floecat.entries.calls import Catalog
-from floecat.fileio.locations import AllowedLocations
+from floecat.fileio.locations import AllowedLocations, check_new_location
 from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
@@ -60,6 +60,8 @@ def check_locations(
     properties: Mapping[str, str],
     known: Mapping[str, str] | None = None,
     known_location: str | None = None,
+    *,
+    is_new: bool = True,
 ) -> None:
     """Refuses a table or view that would live or write outside the allowed locations.
 
@@ -69,17 +71,21 @@ def check_locations(
         properties: its properties; those that name paths are looked at.
         known: properties before the change; what is unchanged is not looked at again.
         known_location: the location before the change.
+        is_new: whether nothing has been written there yet.
 
     Raises:
         BadRequestError: a location is relative or malformed.
         LocationNotAllowedError: a location lies outside.
     """
-    if location != known_location:
-        allowed.check(location)
+    changed = [location] if location != known_location else []
     for key in _PATH_PROPERTIES:
         path = properties.get(key)
         if path is not None and path != (known or {}).get(key):
-            allowed.check(path)
+            changed.append(path)
+    for each in changed:
+        allowed.check(each)
+        if is_new:
+            check_new_location(each)
 
 
 def _own_folder(level: str) -> str:

@@ -17,6 +17,8 @@ __all__ = [
     "FileLocation",
     "Location",
     "check_bounds",
+    "check_new_location",
+    "cut_location",
     "is_plain_name",
     "normalize_location",
     "real_path",
@@ -82,8 +84,8 @@ def _decoded(text: str) -> str:
 class FileLocation(str):
     """The location of a file that another program named: its characters stand for themselves.
 
-    A Delta log may name files with a backslash, ``#``, ``?`` or control characters, which are refused in what
-    clients of the catalog write.
+    A Delta log may name files with a backslash or control characters, and objects with ``#`` or ``?``, which
+    are refused in what clients of the catalog write.
     """
 
     __slots__ = ()
@@ -130,16 +132,20 @@ def normalize_location(location: str) -> Location:
     Schemes that mean the same storage become one (``s3a`` and ``s3n`` are ``s3``; ``abfs`` and ``wasbs`` are
     ``abfss``), an absolute path becomes a ``file`` location, and a slash at the end goes. Repeated slashes
     are one on the local disk. In object storage they would be part of the key and name another object, so
-    they are refused there.
+    they are refused there. ``?`` and ``#`` are characters of a name on the local disk. In object storage
+    clients do not agree on them (`cut_location`), so they are refused there.
 
     Raises:
         BadRequestError: the location is relative, of an unknown scheme, carries credentials, or holds
-            segments (also percent-encoded) that could lead elsewhere; or it carries a query, a fragment, a
-            backslash or a control character, and is not a `FileLocation`; or `check_bounds` refuses it.
+            segments (also percent-encoded) that could lead elsewhere; or it holds a backslash or a control
+            character, or ``?`` or ``#`` in object storage, and is not a `FileLocation`; or `check_bounds`
+            refuses it.
     """
     check_bounds(location)
     _check_characters(location)
     scheme, rest = _split_scheme(location)
+    if scheme != "file" and ("?" in location or "#" in location) and not isinstance(location, FileLocation):
+        raise BadRequestError(_invalid(location, "must not carry a query or a fragment"))
     authority, path = _split_authority(location, scheme, rest)
     if scheme == "file" and "//" in path:
         path = re.sub("/{2,}", "/", path)
@@ -150,6 +156,33 @@ def normalize_location(location: str) -> Location:
     if ("/." in path or "%" in path or "\\" in path) and any(map(_leads_elsewhere, path.split("/"))):
         raise BadRequestError(_invalid(location, "holds '.' or '..' as a path segment"))
     return Location(scheme, authority, path)
+
+
+def cut_location(location: str) -> str | None:
+    """What is left of a location in object storage where ``?`` begins a query and ``#`` a fragment.
+
+    So do Java's `S3FileIO` and PyIceberg read it; for Hadoop's file systems they belong to the key. None if
+    there is nothing to cut, or the location is not in object storage.
+    """
+    kept = location.partition("?")[0].partition("#")[0]
+    if kept == location:
+        return None
+    try:
+        return None if scheme_of(location) == "file" else kept
+    except BadRequestError:
+        return None
+
+
+def check_new_location(location: str) -> None:
+    """Refuses a place for files that are yet to be written, if clients would not write them there.
+
+    PyIceberg parses the URI of a local file, and would write all files below ``/w/a?b`` to ``/w/a``.
+
+    Raises:
+        BadRequestError: see above.
+    """
+    if "?" in location or "#" in location:
+        raise BadRequestError(_invalid(location, "must not carry a query or a fragment"))
 
 
 def scheme_of(location: str) -> str:
@@ -235,8 +268,6 @@ def _check_characters(location: str) -> None:
         raise BadRequestError("Invalid location: holds a control character or is not Unicode text")
     if "\\" in location:
         raise BadRequestError(_invalid(location, "holds a backslash"))
-    if "?" in location or "#" in location:
-        raise BadRequestError(_invalid(location, "must not carry a query or a fragment"))
 
 
 def _split_scheme(location: str) -> tuple[str, str]:

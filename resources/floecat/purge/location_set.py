@@ -9,7 +9,7 @@ from itertools import islice
 from types import TracebackType
 
 from floecat.errors import BadRequestError
-from floecat.fileio.locations import Location, is_plain_name, same_file_location
+from floecat.fileio.locations import Location, cut_location, is_plain_name, same_file_location
 
 __all__ = ["FileKeys", "LocationSet", "file_key", "lies_below"]
 
@@ -119,6 +119,12 @@ class LocationSet:
                 self._first = set()
         self._size += is_new
         return is_new
+
+    def keep(self, location: str) -> None:
+        """Adds every file that some client may read by a location, see `cut_location`."""
+        self.add(location)
+        if (cut := cut_location(location)) is not None:
+            self.add(cut)
 
     def forget_links(self) -> None:
         """Looks at folders of the local disk again when a file is looked up: links may have been made."""

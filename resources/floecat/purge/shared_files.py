@@ -43,6 +43,7 @@ from floecat.errors import (
     ForbiddenError,
     InvalidMetadataError,
 )
+from floecat.fileio.locations import cut_location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.earlier_snapshots import NOTHING_EARLIER, Earlier
@@ -59,6 +60,9 @@ __all__ = ["PurgeTurns", "SharedFiles", "SharedFilesUnknownError"]
 
 _log = logging.getLogger(__name__)
 
+_RULES = "2"
+"""Changes when the same files get another area, since areas are kept in the store."""
+
 
 class SharedFilesUnknownError(FloecatError):
     """A live table may need files of the dropped one, and cannot be read. Nothing may be deleted."""
@@ -72,9 +76,9 @@ class _Scopes:
         self._of_roots: dict[CatalogStorage, str] = {}
         for storage in set(storages.values()):
             roots = sorted(map(str, storage.allowed.roots))
-            self._of_store[storage] = _digest(storage.store_key)
+            self._of_store[storage] = _digest(_RULES, storage.store_key)
             # what exceeds a bound today may be read under another
-            self._of_roots[storage] = _digest(storage.store_key, *roots, repr(bounds))
+            self._of_roots[storage] = _digest(_RULES, storage.store_key, *roots, repr(bounds))
 
     @property
     def valid(self) -> Collection[str]:
@@ -294,7 +298,7 @@ class SharedFiles:
                 with self._of_account(dropped, table):
                     add(kept, dropped.storage, table, its_storage)
             elif dropped.storage.shares(table.metadata_location, its_storage):
-                kept.add(table.metadata_location)
+                kept.keep(table.metadata_location)
 
     def _is_neighbour(self, dropped: _Dropped, near: NearTable, found: list[StoredArea]) -> bool:
         with self._of_account(dropped, near.table):
@@ -390,14 +394,14 @@ class SharedFiles:
             reachable = ReachableFiles(its_storage, table.metadata_location, metadata, self._bounds)
             for location in chain((file.location for file in reachable), self._live.sidecars(table)):
                 if storage.shares(location, its_storage):
-                    kept.add(location)
+                    kept.keep(location)
         except InvalidMetadataError as error:
             raise _unknown(table, error.message) from error
         # a missing manifest leads to no file, so a neighbour that lost one does not stop a purge
         if reachable.unreadable:
             raise _unknown(table, reachable.unreadable[0].error.message)
         lost = (*reachable.missing, *reachable.unreachable)
-        if complete and lost:
+        if lost and (complete or any(map(cut_location, reachable.unreachable))):
             raise _unknown(table, f"{lost[0]} cannot be read")
         _log.info("files shared with live table %s stay", table.entry_id)
 

@@ -286,7 +286,7 @@ def test_folders_can_be_made_in_advance(storage: Any) -> None:
 
 
 @pytest.mark.parametrize("call", ["read", "exists", "delete", "list", "make_directory"])
-@pytest.mark.parametrize("suffix", ["/a/../b", "/%2e%2e/b", "/a?b", "/a\x00b", "/a\\b"])
+@pytest.mark.parametrize("suffix", ["/a/../b", "/%2e%2e/b", "/a\x00b", "/a\\b"])
 def test_malformed_locations_reach_no_storage(storage: Any, call: str, suffix: str) -> None:
     with pytest.raises(BadRequestError, match="Invalid location"):
         getattr(storage.files, call)(storage.root + suffix)

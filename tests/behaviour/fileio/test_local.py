@@ -45,6 +45,20 @@ def test_the_spellings_of_a_path_are_one_file(root: Path, files: LocalFileIO) ->
         assert files.read(spelling) == b"x"
 
 
+def test_question_marks_and_hashes_belong_to_names(root: Path, files: LocalFileIO) -> None:
+    names = ["a", "a?b", "a#b", "d?e/f", "d#e/f"]
+    for name in names:
+        files.write_new(f"{root}/{name}", name.encode())
+    assert sorted(entry.location for entry in files.list(str(root))) == sorted(
+        f"file://{root}/{name}" for name in names
+    )
+    assert [files.read(f"file:{root}/{name}").decode() for name in names] == names
+    assert files.list_folders(str(root)) == [f"file://{root}/d#e", f"file://{root}/d?e"]
+    assert files.delete_many([f"{root}/{name}" for name in ("a?b", "d#e/f")]).failures == ()
+    files.delete(f"{root}/a#b")
+    assert [files.exists(f"{root}/{name}") for name in names] == [True, False, False, True, False]
+
+
 def test_paths_outside_the_roots_are_refused(root: Path, files: LocalFileIO) -> None:
     neighbour = root.with_name("root2")
     neighbour.mkdir()

@@ -66,6 +66,12 @@ def test_a_table_in_one_place_is_one_folder(files: FileIO, warehouse: str, allow
     )
 
 
+def test_folders_with_question_marks_and_hashes() -> None:
+    """On the local disk they are names; of an object, the folder in which clients find it after a cut."""
+    assert file_area(["/w/a?b/f", "/w/a#b/f?x"]) == folders("/w/a?b", "/w/a#b")
+    assert file_area(["s3://b/t/a?b/f", "s3://b/t/u/f#x"]) == folders("s3://b/t", "s3://b/t/u")
+
+
 def test_every_place_outside_is_named(files: FileIO, warehouse: str, allowed: AllowedLocations) -> None:
     table = TableFiles(files, f"{warehouse}/t")
     table.append(f"{warehouse}/landing/day=1/a.parquet", "relative/a.parquet")

@@ -9,6 +9,8 @@ from floecat.fileio.locations import (
     AllowedLocations,
     FileLocation,
     Location,
+    check_new_location,
+    cut_location,
     normalize_location,
 )
 from floecat.iceberg.values.bounds import process_bounds
@@ -35,6 +37,8 @@ from floecat.settings.limits import LimitSettings
         ("FILE://localhost/w/t", "file:///w/t"),
         ("/w//t", "file:///w/t"),
         ("//w/t", "file:///w/t"),
+        ("/w/t?x", "file:///w/t?x"),
+        ("file:/w/a#b/c?d=e/", "file:///w/a#b/c?d=e"),
         ("/", "file:///"),
         ("file:///", "file:///"),
     ],
@@ -90,7 +94,10 @@ def test_spellings(location: str, normalized: str) -> None:
         "s3://b/\ud800",
         "s3://b/t?versionId=1",
         "s3://b/t#x",
-        "/w/t?x",
+        "gs://b/t?x",
+        "abfss://c@a.dfs.core.windows.net/t#x",
+        "/w/t?/../x",
+        "/w/t#%2F..%2Fx",
     ],
 )
 def test_what_could_lead_elsewhere_is_refused(location: str) -> None:
@@ -147,6 +154,9 @@ def test_parts() -> None:
         ("/", "/w", True),
         ("file:/w", "/w/t", True),
         ("/w", "/w2", False),
+        ("/w/a#b", "file:///w/a#b/c?d", True),
+        ("/w/a", "file:///w/a?b", False),
+        ("/w/a?b", "file:///w/a", False),
         ("wasbs://c@a.blob.core.windows.net/t", "abfs://c@a.dfs.core.windows.net/t/1", True),
     ],
 )
@@ -207,6 +217,30 @@ def test_names_of_files_that_others_gave(name: str) -> None:
 def test_names_of_files_do_not_lead_elsewhere(location: str) -> None:
     with pytest.raises(BadRequestError, match="Invalid location"):
         normalize_location(FileLocation(location))
+
+
+@pytest.mark.parametrize(
+    ("location", "cut"),
+    [
+        ("s3://b/t/a?b", "s3://b/t/a"),
+        ("s3a://b/t/a#b?c/d", "s3a://b/t/a"),
+        ("gs://b/t?a#b", "gs://b/t"),
+        ("s3://b/t/a", None),
+        ("/w/t/a?b", None),
+        ("file:///w/a#b/c", None),
+        ("hdfs://n/a?b", None),
+        ("relative?x", None),
+    ],
+)
+def test_what_clients_cut_off_an_object(location: str, cut: str | None) -> None:
+    assert cut_location(location) == cut
+
+
+def test_no_new_files_where_a_client_would_cut_the_name() -> None:
+    for location in ("/w/t?x", "file:///w/a#b/c", "s3://b/t?x"):
+        with pytest.raises(BadRequestError, match="must not carry a query or a fragment"):
+            check_new_location(location)
+    check_new_location("file:///w/t")
 
 
 def test_control_characters_in_messages() -> None:

@@ -35,6 +35,20 @@ def test_local_aliases_are_one_file(tmp_path: Path) -> None:
         assert file_key(alias) == file_key(real)
 
 
+def test_names_with_question_marks_and_hashes(tmp_path: Path) -> None:
+    """On the local disk they are names; an object is kept under both names that clients read."""
+    local = [f"{tmp_path}/{name}" for name in ("a", "a?b", "a#b", "a?b#c")]
+    assert len(set(map(file_key, local))) == 4
+    assert all(file_key(f"file://{location}") == file_key(location) for location in local)
+    with LocationSet() as kept:
+        kept.keep(local[1])
+        assert [location in kept for location in local] == [False, True, False, False]
+        kept.keep("s3a://b/t/a?b")
+        assert "s3://b/t/a" in kept
+        assert "s3a://b/t/a?b" in kept
+        assert "s3://b/t/a#b" not in kept
+
+
 def test_malformed_locations_are_only_like_themselves() -> None:
     with LocationSet() as seen:
         assert seen.add("relative/path")

@@ -82,6 +82,57 @@ def test_the_neighbour_with_the_longer_name_stays(
     assert neighbour.remaining() == before
 
 
+NAMES = ["f", "f?x", "f?x=1#y", "f#x", "f#x?y", "d?e/f", "d#e/f", "d/f"]
+"""Each is a file of its own on the local disk."""
+
+
+@pytest.mark.parametrize("dropped_name", NAMES)
+def test_names_with_question_marks_and_hashes(
+    files: FileIO,
+    warehouse: str,
+    purger: TablePurge,
+    live: FakeLiveTables,
+    allowed: AllowedLocations,
+    dropped_name: str,
+) -> None:
+    """Two tables in one folder: one is purged, and the files of the other have the names that are left."""
+    dropped, kept = TableFiles(files, f"{warehouse}/t"), TableFiles(files, f"{warehouse}/k#t", first_number=9)
+    dropped.append(dropped.write(f"{warehouse}/data/{dropped_name}"))
+    dropped.commit()
+    names = [name for name in NAMES if name != dropped_name]
+    kept.append(*[kept.write(f"{warehouse}/data/{name}") for name in names])
+    kept.commit()
+    live.register(kept)
+    before = kept.remaining()
+    report = purger.purge(target(dropped, allowed))
+    assert (report.complete, report.outside) == (True, 0)
+    assert dropped.remaining() == []
+    assert kept.remaining() == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shared_file_with_such_a_name_stays(
+    files: FileIO,
+    warehouse: str,
+    purger: TablePurge,
+    live: FakeLiveTables,
+    allowed: AllowedLocations,
+    name: str,
+) -> None:
+    dropped, kept = (
+        TableFiles(files, f"{warehouse}/t#1"),
+        TableFiles(files, f"{warehouse}/k?", first_number=9),
+    )
+    shared = dropped.write(f"{warehouse}/data/{name}")
+    dropped.append(shared)
+    dropped.commit()
+    kept.append(shared.removeprefix("file://"))
+    kept.commit()
+    live.register(kept)
+    purger.purge(target(dropped, allowed))
+    assert dropped.remaining() == [shared]
+
+
 @pytest.mark.parametrize(("dropped", "kept"), [("ns/t", "ns/t/inner"), ("ns/t/inner", "ns/t"), ("t", "t")])
 def test_tables_inside_each_other(
     files: FileIO,

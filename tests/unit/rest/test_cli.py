@@ -633,6 +633,16 @@ def test_a_malformed_location_names_its_setting(name: str, setting: str) -> None
     assert not Path(".floecat").exists()
 
 
+def test_what_is_written_has_no_url_marks_in_its_name(tmp_path: Path) -> None:
+    """Folders that are only read may have them."""
+    marked = f"file://{tmp_path}/a?b#c"
+    message = one_error(run("catalog", "list", FLOECAT_GATEWAY_DELTA_COMPAT_LOCATION=marked), 2)
+    assert message == (
+        "floecat.gateway.delta-compat.location: Invalid location: must not carry a query or a fragment"
+    )
+    assert run("db", "upgrade", FLOECAT_STORAGE_ALLOWED_LOCATIONS=marked).returncode == 0
+
+
 def test_a_scan_with_failures_says_so(lake: Path) -> None:
     assert run("connector", "create", "lake", lake.as_uri()).returncode == 0
     assert run("connector", "scan", "lake").returncode == 0

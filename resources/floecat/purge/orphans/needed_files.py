@@ -169,7 +169,7 @@ class NeededFilesReader:
         try:
             reachable = ReachableFiles(storage, location, TableMetadata.parse(document), self._bounds)
             for file in reachable:
-                files.add(file.location)
+                files.keep(file.location)
         except InvalidMetadataError as error:
             raise _unreadable(location, error.message) from error
         if reachable.unreadable:

@@ -120,6 +120,20 @@ def test_exactly_the_stray_file_is_found_and_deleted(kernel: Kernel, call: Call,
     assert table.remaining() == table.written
 
 
+def test_names_with_question_marks_and_hashes(kernel: Kernel, call: Call, table: TableFiles) -> None:
+    """They are names on the local disk: what a client would cut off makes another file."""
+    odd = TableFiles(kernel.files, f"{kernel.settings.warehouse_location}/ns/a#b?c=d")
+    names = ["f?x", "f#x", "f?x#y", "d?e/f", "d#e/f"]
+    odd.append(*[odd.write(odd.path(f"data/{name}")) for name in names])
+    odd.commit()
+    register(kernel, call, odd, "odd")
+    lost = {stray(odd, f"data/{name}") for name in ("f", "f?y", "f#", "d/f", "d?x/f")}
+    found, report = orphans(kernel, call, "odd", delete=True)
+    assert (found, report.needed, report.failed) == (lost, len(odd.written), 0)
+    assert odd.remaining() == odd.written
+    assert not any(kernel.files.exists(location) for location in lost)
+
+
 def test_many_are_deleted_in_batches(kernel: Kernel, call: Call, table: TableFiles) -> None:
     register(kernel, call, table)
     lost = {stray(table, f"data/{number}/stray") for number in range(5)}

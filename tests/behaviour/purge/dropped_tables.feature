@@ -1,37 +1,39 @@
 Feature: Files of dropped tables
 
   Whatever the size of a table, its drop is answered at once. With purge, its files are then deleted, exactly
-  its files, while other requests are answered as fast as before.
+  its files, while other requests are answered as fast as before. "At once" is five seconds; short tests run
+  beside others, on machines of any load, and measure nothing.
 
   Scenario Outline: A purge deletes every file of the table and no other
     Given a service on <storage>
     And a table "orders" of <files> files
     And a neighbour "orders2" of 20 files
     When "orders" is dropped with purge
-    Then the drop was answered within 60 seconds
+    Then the drop was answered within <seconds> seconds
     And "orders" does not exist
     And its purge succeeds, with every file of "orders" counted as deleted
     And a listing finds no file of "orders"
     And a listing finds every file of "orders2"
-    And loads of "orders2" were answered within 60 seconds meanwhile
+    And loads of "orders2" were answered within <seconds> seconds meanwhile
 
     Examples:
-      | storage      | files |
-      | disk         | 30    |
-      | an S3 server | 30    |
+      | storage      | files | seconds |
+      | disk         | 30    | 60      |
+      | an S3 server | 30    | 60      |
 
     @scale
     Examples:
-      | storage      | files  |
-      | disk         | 50000  |
-      | disk         | 500000 |
-      | an S3 server | 50000  |
+      | storage      | files  | seconds |
+      | disk         | 50000  | 5       |
+      | disk         | 500000 | 5       |
+      | an S3 server | 50000  | 5       |
+      | an S3 server | 500000 | 5       |
 
   Scenario Outline: A drop without purge keeps every file, and the table comes back
     Given a service on disk
     And a table "orders" of <files> files
     When "orders" is dropped without purge
-    Then the drop was answered within 60 seconds
+    Then the drop was answered within <seconds> seconds
     And "orders" does not exist
     And there is no purge of "orders"
     And a listing finds every file of "orders"
@@ -39,13 +41,13 @@ Feature: Files of dropped tables
     Then "orders" is as it was
 
     Examples:
-      | files |
-      | 30    |
+      | files | seconds |
+      | 30    | 60      |
 
     @scale
     Examples:
-      | files |
-      | 50000 |
+      | files | seconds |
+      | 50000 | 5       |
 
   Scenario Outline: The name is free at once
     Given a service on disk
@@ -90,15 +92,15 @@ Feature: Files of dropped tables
     Given a service on disk
     And <tables> tables of <files> files each
     When <clients> clients drop all of them with purge, each at most once
-    Then every drop was answered within 60 seconds
+    Then every drop was answered within <seconds> seconds
     And every table has one purge, and all succeed
     And a listing finds no file
 
     Examples:
-      | tables | clients | files |
-      | 10     | 5       | 5     |
+      | tables | clients | files | seconds |
+      | 10     | 5       | 5     | 60      |
 
     @scale
     Examples:
-      | tables | clients | files |
-      | 100    | 20      | 500   |
+      | tables | clients | files | seconds |
+      | 100    | 20      | 500   | 5       |

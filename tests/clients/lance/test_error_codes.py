@@ -91,6 +91,10 @@ ATTEMPTS: dict[str, tuple[ErrorCode, Attempt]] = {
         ErrorCode.INVALID_INPUT,
         lambda ns, w, a: ns.describe_table(DescribeTableRequest(id=[w, a, "iceberg"])),
     ),
+    "describing another version than the current one": (
+        ErrorCode.INVALID_INPUT,
+        lambda ns, w, a: ns.describe_table(DescribeTableRequest(id=[w, a, "lance"], version=1)),
+    ),
     "deregistering an Iceberg table": (
         ErrorCode.INVALID_INPUT,
         lambda ns, w, a: ns.deregister_table(DeregisterTableRequest(id=[w, a, "iceberg"])),

@@ -213,16 +213,14 @@ class IcebergRestNamespace(LanceNamespace):
         )
         return ListTablesResponse(tables=listed.items, page_token=listed.page_token)
 
-    @takes(DescribeTableRequest)
+    @takes(DescribeTableRequest, "load_detailed_metadata", "version", "tag", "branch", "with_table_uri")
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
         """Where a table is, and how to get at it.
 
         Raises:
             TableNotFoundError: it does not exist.
-            InvalidInputError: it is not a Lance table, or detailed metadata is requested.
+            InvalidInputError: it is not a Lance table, or more than the current table is asked for.
         """
-        if request.load_detailed_metadata:
-            raise InvalidInputError("Only load_detailed_metadata=false is supported")
         found = self._tables.load(self._table(request.id), vend=request.vend_credentials is not False)
         declared = not has_dataset(found.location, found.storage_options) if request.check_declared else None
         return DescribeTableResponse(
@@ -232,7 +230,7 @@ class IcebergRestNamespace(LanceNamespace):
             is_only_declared=declared,
         )
 
-    @takes(TableExistsRequest)
+    @takes(TableExistsRequest, "version")
     def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
         """Returns if a Lance table exists.
 

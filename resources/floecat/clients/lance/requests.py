@@ -16,16 +16,24 @@ R = TypeVar("R", bound=BaseModel)
 A = TypeVar("A")
 
 
-def takes(kind: type[R]) -> Callable[[Callable[[S, R], A]], Callable[[S, R], A]]:
+def takes(kind: type[R], *refused: str) -> Callable[[Callable[[S, R], A]], Callable[[S, R], A]]:
     """Makes an operation accept its request as a mapping too.
 
     Lance's engine passes mappings instead of models when it renews credentials.
+
+    Args:
+        kind: of the request.
+        refused: members that would change the answer, and that are not offered; `identity` always is one.
     """
 
     def wrap(operation: Callable[[S, R], A]) -> Callable[[S, R], A]:
         @wraps(operation)
         def with_model(namespace: S, request: R) -> A:
-            return operation(namespace, _read(kind, request))
+            found = _read(kind, request)
+            for name in ("identity", *refused):
+                if (value := getattr(found, name)) is not None and value is not False:
+                    raise InvalidInputError(f"{name} of a {kind.__name__} is not supported")
+            return operation(namespace, found)
 
         return with_model
 

@@ -147,9 +147,30 @@ def test_an_iceberg_table_is_no_lance_table(server: ScriptedServer, connect: Con
     assert {each.method for each in server.requests} == {"GET"}
 
 
-def test_detailed_metadata_is_not_offered(server: ScriptedServer, connect: Connect):
-    with pytest.raises(InvalidInputError, match="load_detailed_metadata=false"):
-        connect().describe_table(DescribeTableRequest(id=["w", "a", "t"], load_detailed_metadata=True))
+@pytest.mark.parametrize(
+    ("operation", "request_", "name", "value"),
+    [
+        ("describe_table", DescribeTableRequest, "load_detailed_metadata", True),
+        ("describe_table", DescribeTableRequest, "version", 0),
+        ("describe_table", DescribeTableRequest, "version", 3),
+        ("describe_table", DescribeTableRequest, "tag", "x"),
+        ("describe_table", DescribeTableRequest, "branch", "main"),
+        ("describe_table", DescribeTableRequest, "with_table_uri", True),
+        ("describe_table", DescribeTableRequest, "identity", {"auth_token": "t"}),
+        ("table_exists", TableExistsRequest, "version", 3),
+        ("declare_table", DeclareTableRequest, "identity", {"api_key": "k"}),
+    ],
+)
+def test_what_is_not_offered_is_refused_by_name(
+    server: ScriptedServer, connect: Connect, operation: str, request_: Any, name: str, value: Any
+):
+    """Nothing is sent; `False`, which asks for nothing, is taken."""
+    with pytest.raises(InvalidInputError, match=f"{name} of a {request_.__name__} is not supported"):
+        getattr(connect(), operation)(request_(id=["w", "a", "t"], **{name: value}))
+    assert server.requests == []
+    on_tables(server, t=table("t", table_type="lance"))
+    plain: Any = {"id": ["w", "a", "t"], "load_detailed_metadata": False, "with_table_uri": False}
+    assert connect().describe_table(plain).location == "s3://lake/w/a/t"
 
 
 def test_deregister_purges_nothing(server: ScriptedServer, connect: Connect):

@@ -72,7 +72,7 @@ test-scale: $(STAMP) ## Run the long tests
 	CONTRACT_STORE=postgresql CONTRACT_STORAGE=s3 \
 	  $(BIN)/python -m pytest tests/contract -n $(JOBS) --dist loadfile $(ARGS)
 
-test-engines: $(STAMP) ## Run flows of real engines: Trino, Spark 4.1, Flink, Rust, Go (ENGINE="trino flink" chooses); needs JDKs, Maven, Go, Rust
+test-engines: $(STAMP) ## Run flows of real engines: Trino, Spark 4.1, Flink, Rust, Go, Keycloak (ENGINE="trino flink" chooses); needs JDKs, Maven, Go, Rust
 	@.ci/install-programs
 	$(BIN)/python -m pytest -m engines $(if $(ENGINE),$(ENGINE:%=tests/engines/%),tests/engines) $(ARGS)
 

@@ -18,7 +18,7 @@ from tests.clients.warehouses import Warehouse
 from tests.services.s3 import S3Server
 from tests.services.spark import add_rest_catalog
 
-__all__ = ["ClickHouse", "Connections", "SparkCatalog", "connect_duckdb", "connect_pyiceberg"]
+__all__ = ["ClickHouse", "Connections", "SparkCatalog", "connect_duckdb", "connect_pyiceberg", "open_duckdb"]
 
 _DUCKDB_EXTENSIONS = ("httpfs", "aws", "avro", "iceberg")
 
@@ -37,13 +37,19 @@ def connect_pyiceberg(warehouse: Warehouse, **properties: str) -> RestCatalog:
     return catalog
 
 
-def connect_duckdb(warehouse: Warehouse, *attach_options: str) -> duckdb.DuckDBPyConnection:
-    """A connection of DuckDB that has the warehouse attached as `lake`."""
+def open_duckdb() -> duckdb.DuckDBPyConnection:
+    """A connection of DuckDB with the extensions that it needs."""
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "threads": "2"})
     for name in _DUCKDB_EXTENSIONS:
         [extension] = Path(str(files(f"duckdb_extension_{name}"))).rglob("*.duckdb_extension")
         connection.execute(f"LOAD '{extension}'")
     connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def connect_duckdb(warehouse: Warehouse, *attach_options: str) -> duckdb.DuckDBPyConnection:
+    """A connection of DuckDB that has the warehouse attached as `lake`."""
+    connection = open_duckdb()
     options = ["TYPE iceberg", f"ENDPOINT '{warehouse.uri}'", "AUTHORIZATION_TYPE 'none'", *attach_options]
     if warehouse.s3 is not None:
         connection.execute(_duckdb_secret(warehouse.s3))

@@ -22,6 +22,8 @@ from floecat.purge.purge_operations import PurgeTotals
 from floecat.settings import load_settings
 from floecat_rest import process_metrics, request_log
 from floecat_rest.management.purge_metrics import StoreGauges
+from tests.engines.keycloak.keycloak_server import REALM_FILE, RELEASE
+from tests.engines.pages import blocks
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -206,8 +208,20 @@ def test_dashboard_and_alerts_use_metrics_that_are_served() -> None:
 
 def test_smoke_script_is_a_shell_script() -> None:
     checked("sh", "-n", str(DEPLOY / "smoke" / "run.sh"))
-    realm = json.loads((DEPLOY / "smoke" / "realm.json").read_text())
-    (mapper,) = realm["clients"][0]["protocolMappers"]
-    settings = load_settings(environ={})
-    assert mapper["config"]["claim.name"] == settings.gateway.account_claim
-    assert mapper["config"]["claim.value"] == str(settings.gateway.default_account_id)
+
+
+def test_realm_of_the_smoke_deployment() -> None:
+    gateway = load_settings(environ={}).gateway
+    clients = json.loads(REALM_FILE.read_text())["clients"]
+    for client in clients:
+        claims = {mapper["config"].get("claim.name") for mapper in client["protocolMappers"]}
+        assert claims == {gateway.account_claim, None}
+    assert clients[0]["protocolMappers"][0]["config"]["claim.value"] == str(gateway.default_account_id)
+    keycloak = yaml.safe_load((DEPLOY / "smoke" / "keycloak.yaml").read_text())["services"]["keycloak"]
+    assert keycloak["image"] == f"quay.io/keycloak/keycloak:{RELEASE}"
+
+
+def test_page_on_logins_shows_the_mappers_of_the_realm() -> None:
+    shown = [json.loads(block) for block in blocks("../login", "json")]
+    clients = json.loads(REALM_FILE.read_text())["clients"]
+    assert all(mapper in shown for client in clients for mapper in client["protocolMappers"])

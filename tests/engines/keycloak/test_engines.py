@@ -1,0 +1,145 @@
+"""Engines with logins of Keycloak and the settings of docs/login.md: rows come back, past the expiry too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
+
+from tests.clients.connections import open_duckdb
+from tests.clients.warehouses import Warehouse, unique
+from tests.engines.conftest import EngineReport
+from tests.engines.flink_process import FlinkProcess
+from tests.engines.keycloak.conftest import LEEWAY_S, MakeClient
+from tests.engines.keycloak.logins import Login
+from tests.engines.pages import blocks, properties
+from tests.engines.trino.conftest import page_settings
+from tests.engines.trino_server import TrinoServer, running_trino
+
+_LIFETIME_S = 20
+
+
+class Engine(NamedTuple):
+    """An engine that is logged in."""
+
+    run: Callable[[str], list[Any]]
+    catalog: str
+    schema: str = "SCHEMA"
+    text: str = "VARCHAR"
+
+    def rows(self, table: str) -> list[tuple[str, ...]]:
+        """The rows as texts, in order."""
+        return sorted(tuple(map(str, row)) for row in self.run(f"SELECT id, region FROM {table}"))
+
+
+@pytest.fixture(scope="module")
+def short(make_client: MakeClient) -> Login:
+    """A client whose tokens end soon."""
+    return make_client(access_token_lifespan=str(_LIFETIME_S))
+
+
+def _wait_for_expiry() -> None:
+    """Until the service refuses every token that anybody has now."""
+    time.sleep(_LIFETIME_S + LEEWAY_S + 1)
+
+
+def _pyiceberg(secured: Warehouse, login: Login) -> Any:
+    settings = properties(login.of_page("yaml"))
+    return load_catalog("floecat", type="rest", uri=secured.uri, warehouse=secured.name, **settings)
+
+
+@pytest.fixture
+def duckdb(secured: Warehouse, short: Login) -> Iterator[Engine]:
+    statements = short.of_page("sql").replace("http://127.0.0.1:9200", secured.uri)
+    with open_duckdb() as connection:
+        connection.execute(statements)
+        yield Engine(lambda sql: connection.execute(sql).fetchall(), "lake")
+
+
+def _spark(session: SparkSession, secured: Warehouse, settings: dict[str, str]) -> Engine:
+    name = unique("floecat")
+    settings = properties(blocks("spark", "properties")[0]) | settings
+    settings["spark.sql.catalog.floecat.uri"] = secured.uri
+    settings.pop("spark.sql.extensions")
+    for key, value in settings.items():
+        session.conf.set(key.replace("catalog.floecat", f"catalog.{name}"), value)
+    return Engine(lambda sql: session.sql(sql).collect(), name, text="STRING")
+
+
+@pytest.fixture
+def spark_engine(spark: SparkSession, secured: Warehouse, short: Login) -> Engine:
+    return _spark(spark, secured, properties(short.of_page("properties")))
+
+
+@pytest.fixture
+def flink(secured: Warehouse, short: Login, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    catalog = blocks("flink", "sql")[0].replace("http://127.0.0.1:9200", secured.uri)
+    catalog = catalog.replace("\n);", f",\n{short.of_page('sql', 1)})")
+    with FlinkProcess(tmp_path_factory.mktemp("flink"), {}) as process:
+        process.sql(catalog)
+        yield Engine(process.sql, "floecat", "DATABASE")
+
+
+@pytest.fixture(scope="module")
+def trino_server() -> Iterator[TrinoServer]:
+    with running_trino() as server:
+        yield server
+
+
+@pytest.fixture
+def trino(trino_server: TrinoServer, secured: Warehouse, short: Login) -> Iterator[Engine]:
+    name = secured.name
+    trino_server.add_catalog(name, page_settings(secured, short.placeholders))
+    yield Engine(trino_server.run, name)
+    trino_server.remove_catalog(name)
+
+
+def test_pyiceberg(secured: Warehouse, short: Login, engine: EngineReport) -> None:
+    import pyarrow as pa
+
+    catalog = _pyiceberg(secured, short)
+    namespace = unique("pyiceberg")
+    rows = pa.table({"id": [1, 2], "region": ["east", "west"]})
+    with engine.step("PyIceberg: create, append, read"):
+        catalog.create_namespace(namespace)
+        table = catalog.create_table(f"{namespace}.orders", rows.schema)
+        table.append(rows)
+        assert table.scan().to_arrow() == rows
+    for kind in ("read", "append"):
+        _wait_for_expiry()
+        with engine.step(f"PyIceberg: {kind} after the token has ended"):
+            if kind == "append":
+                table.append(rows)
+            found = catalog.load_table(f"{namespace}.orders").scan().to_arrow().num_rows
+            assert found == (4 if kind == "append" else 2)
+    catalog.close()
+
+
+@pytest.mark.parametrize("name", ["duckdb", "spark_engine", "flink", "trino"])
+def test_rows_come_back(
+    request: pytest.FixtureRequest, secured: Warehouse, short: Login, engine: EngineReport, name: str
+) -> None:
+    client: Engine = request.getfixturevalue(name)
+    namespace = unique(name)
+    table = f"{client.catalog}.{namespace}.orders"
+    with engine.step(f"{name}: create, insert, select"):
+        client.run(f"CREATE {client.schema} {client.catalog}.{namespace}")
+        client.run(f"CREATE TABLE {table} (id INT, region {client.text})")
+        client.run(f"INSERT INTO {table} VALUES (1, 'east'), (2, 'west')")
+        assert client.rows(table) == [("1", "east"), ("2", "west")]
+    _wait_for_expiry()
+    with engine.step(f"{name}: select after the token has ended"):
+        assert client.rows(table) == [("1", "east"), ("2", "west")]
+    _wait_for_expiry()
+    with engine.step(f"{name}: insert after the token has ended"):
+        client.run(f"INSERT INTO {table} VALUES (3, 'south')")
+        assert client.rows(table) == [("1", "east"), ("2", "west"), ("3", "south")]
+    with engine.step(f"{name}: PyIceberg reads what it wrote"):
+        catalog = _pyiceberg(secured, short)
+        found = catalog.load_table(f"{namespace}.orders").scan().to_arrow().to_pylist()
+        catalog.close()
+        assert sorted(row["id"] for row in found) == [1, 2, 3]

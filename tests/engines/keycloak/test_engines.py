@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from tests.clients.connections import open_duckdb
+from tests.clients.connections import SparkCatalog, open_duckdb
 from tests.clients.warehouses import Warehouse, unique
 from tests.engines.conftest import EngineReport
 from tests.engines.flink_process import FlinkProcess
@@ -61,13 +62,9 @@ def duckdb(secured: Warehouse, short: Login) -> Iterator[Engine]:
 
 
 def _spark(session: SparkSession, secured: Warehouse, settings: dict[str, str]) -> Engine:
-    name = unique("floecat")
-    settings = properties(blocks("spark", "properties")[0]) | settings
-    settings["spark.sql.catalog.floecat.uri"] = secured.uri
-    settings.pop("spark.sql.extensions")
-    for key, value in settings.items():
-        session.conf.set(key.replace("catalog.floecat", f"catalog.{name}"), value)
-    return Engine(lambda sql: session.sql(sql).collect(), name, text="STRING")
+    chosen = {name.removeprefix("spark.sql.catalog.floecat."): value for name, value in settings.items()}
+    catalog = SparkCatalog(session, secured, unique("floecat"), **chosen)
+    return Engine(catalog.sql, catalog.name, text="STRING")
 
 
 @pytest.fixture
@@ -99,8 +96,6 @@ def trino(trino_server: TrinoServer, secured: Warehouse, short: Login) -> Iterat
 
 
 def test_pyiceberg(secured: Warehouse, short: Login, engine: EngineReport) -> None:
-    import pyarrow as pa
-
     catalog = _pyiceberg(secured, short)
     namespace = unique("pyiceberg")
     rows = pa.table({"id": [1, 2], "region": ["east", "west"]})

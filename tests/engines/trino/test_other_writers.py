@@ -11,7 +11,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from tests.delta_tables import delta_table, table_facts
 from tests.engines.conftest import EngineReport
-from tests.engines.trino.conftest import Lake
+from tests.engines.trino.conftest import Lake, page_settings
 from tests.engines.trino_server import TrinoError
 
 _DELTA = [
@@ -65,6 +65,45 @@ def test_pyiceberg(lake: Lake, engine: EngineReport) -> None:
         catalog.register_table(f"{lake.schema}.registered", file)
         lake.sql("INSERT INTO registered (id) VALUES (9)")
         assert lake.sql("SELECT id FROM registered ORDER BY id") == [[1], [2], [3], [9]]
+
+
+def test_registration(lake: Lake, engine: EngineReport) -> None:
+    lake.sql("CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS v(id, name)")
+    lake.sql("DELETE FROM t WHERE id = 2")
+    folder, _, file = (
+        lake.pyiceberg().load_table(f"{lake.schema}.t").metadata_location.rpartition("/metadata/")
+    )
+    lake.sql(f"CALL {lake.catalog}.system.unregister_table('{lake.schema}', 't')")
+    catalog = f"{lake.catalog}_registers"
+    allowed = {"iceberg.register-table-procedure.enabled": "true"}
+    lake.trino.add_catalog(catalog, page_settings(lake.warehouse) | allowed)
+
+    def register(*arguments: str) -> None:
+        listed = ", ".join(f"'{each}'" for each in (lake.schema, *arguments))
+        lake.trino.run(f"CALL {catalog}.system.register_table({listed})")
+
+    try:
+        with engine.step("register_table with the name of a metadata file"):
+            register("named", folder, file)
+            assert lake.sql("SELECT * FROM named") == [[1, "a"]]
+            lake.sql("INSERT INTO named VALUES (3, 'c')")
+            assert lake.sql("SELECT id FROM named ORDER BY id") == [[1], [3]]
+        with (
+            engine.step("of a file that is not there is refused"),
+            pytest.raises(TrinoError, match="not exist"),
+        ):
+            register("missing", folder, "none.metadata.json")
+        with engine.step("register_table of the newest file of a folder"):
+            lake.sql(f"CALL {lake.catalog}.system.unregister_table('{lake.schema}', 'named')")
+            if lake.warehouse.s3:
+                register("newest", folder)
+                assert lake.sql("SELECT id FROM newest ORDER BY id") == [[1], [3]]
+            else:
+                # it names the file local:///…, which is no location of Iceberg
+                with pytest.raises(TrinoError, match="local:///"):
+                    register("newest", folder)
+    finally:
+        lake.trino.remove_catalog(catalog)
 
 
 @pytest.mark.parametrize("name", _DELTA)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from tests.engines.conftest import EngineReport
@@ -58,6 +60,12 @@ def test_schemas(lake: Lake, engine: EngineReport) -> None:
         assert file.startswith(f"{elsewhere}/t-")
     with engine.step("schema with a location outside"), pytest.raises(TrinoError, match="allowed locations"):
         lake.sql(f"CREATE SCHEMA {lake.catalog}.{lake.schema}_out WITH (location = 's3://elsewhere/x')")
+    with engine.step("the command line tells the reason with --debug alone"):
+        statement = f"CREATE SCHEMA {lake.catalog}.{lake.schema}_out WITH (location = 's3://elsewhere/x')"
+        for options, tells in [((), False), (("--debug",), True)]:
+            command = lake.trino.command_line(*options, "--execute", statement)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+            assert (done.returncode, "allowed locations" in done.stderr) == (1, tells), done.stderr
     with engine.step("schema that is not empty"), pytest.raises(TrinoError, match="non-empty"):
         lake.sql(f"DROP SCHEMA {inner}")
     with engine.step("drop, with what is in it"):

@@ -11,15 +11,18 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import httpx
 import pytest
 import yaml
 
 from tests.engines.conftest import EngineReport
+from tests.engines.keycloak.conftest import keycloak
+from tests.engines.keycloak.keycloak_server import KeycloakServer
 from tests.engines.pages import properties
 from tests.engines.trino_server import RELEASE, TrinoServer
 from tests.services.compose import COMPOSE, Deployment, deployment
 
-__all__ = ["deployment"]
+__all__ = ["deployment", "keycloak"]
 
 SMOKE = COMPOSE.parent / "smoke"
 
@@ -80,4 +83,20 @@ def test_trino(trino: TrinoServer, deployment: Deployment, engine: EngineReport)
             subprocess.run(demo, env=deployment.environ("floecat"), check=True, timeout=300)
             assert trino.run("SELECT count(*) > 0 FROM floecat.demo.trips") == [[True]]
         with engine.step("the smoke flow without login"):
+            run_flow(trino)
+
+
+@pytest.mark.postgres
+@pytest.mark.s3
+def test_keycloak(
+    trino: TrinoServer, deployment: Deployment, engine: EngineReport, keycloak: KeycloakServer
+) -> None:
+    hosts = {"http://keycloak:8080": keycloak.url}
+    logins = yaml.safe_load((SMOKE / "keycloak.yaml").read_text())["services"]["floecat"]["environment"]
+    logins = {name: text.replace("http://keycloak:8080", keycloak.url) for name, text in logins.items()}
+    with served(deployment, logins):
+        with engine.step("whoever does not log in is refused"):
+            assert httpx.get(f"{deployment.url}/v1/config", timeout=60).status_code == 401
+        settings = trino_settings("keycloak.yaml", deployment, hosts)
+        with catalog_of(trino, settings), engine.step("the smoke flow with a login by Keycloak"):
             run_flow(trino)

@@ -25,8 +25,10 @@ A value comes from the command line, else from the environment, else from the fi
   without the leading `floecat`.
 - In the environment a key is in capitals, with `_` for `.` and `-`. A list is one text with commas,
   a table of texts a JSON object.
-- An unknown setting or a value of the wrong kind stops the start, with a message that names it. Variables
-  that Kubernetes sets for Services (`FLOECAT_PORT=tcp://…`, `FLOECAT_SERVICE_HOST`) are ignored.
+- An unknown setting or a value of the wrong kind stops the start, with a message that names it. A variable
+  that begins with `FLOECAT_` and is no setting stops it where it misspells one, or is one with groups left
+  out or exchanged (`FLOECAT_AUTH_MODE`); any other is warned of and ignored. Those that
+  Kubernetes sets for Services (`FLOECAT_PORT=tcp://…`, `FLOECAT_SERVICE_HOST`) are ignored.
 - Secrets are never shown, neither in messages nor in logs. Their values belong in the environment.
 """
 

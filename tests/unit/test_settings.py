@@ -205,6 +205,17 @@ def test_floors_raise_what_is_below_them() -> None:
         ("FLOECAT_GATEWAY_PLAN_TASK_TLL", "; did you mean FLOECAT_GATEWAY_PLAN_TASK_TTL?"),
         ("FLOECAT_GATWAY_REST_PORT", "; did you mean FLOECAT_GATEWAY_REST_PORT?"),
         ("FLOECAT_STORE_URI", "; did you mean FLOECAT_STORE_URL?"),
+        ("FLOECAT_AUTH_MODE", "; did you mean FLOECAT_GATEWAY_AUTH_MODE?"),
+        ("FLOECAT_SERVER_AUTH_MODE", "; did you mean FLOECAT_GATEWAY_AUTH_MODE?"),
+        ("FLOECAT_OIDC_AUTH_MODE", "; did you mean FLOECAT_GATEWAY_AUTH_MODE?"),
+        ("FLOECAT_ISSUER", "; did you mean FLOECAT_OIDC_ISSUER?"),
+        ("FLOECAT_S3_ENDPOINT", "; did you mean FLOECAT_STORAGE_AWS_S3_ENDPOINT?"),
+        ("FLOECAT_STORAGE_S3_ENDPOINT", "; did you mean FLOECAT_STORAGE_AWS_S3_ENDPOINT?"),
+        (
+            "FLOECAT_WORKERS",
+            "; did you mean FLOECAT_GATEWAY_WORKERS or FLOECAT_PLANNING_WORKERS "
+            "or FLOECAT_STATISTICS_WORKERS?",
+        ),
     ],
 )
 def test_misspelt_variable_is_refused(name: str, near: str) -> None:
@@ -215,7 +226,7 @@ def test_misspelt_variable_is_refused(name: str, near: str) -> None:
     ("name", "near"),
     [
         ("FLOECAT_LOG_ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ", ""),
-        ("FLOECAT_AUTH_MODE", "; did you mean FLOECAT_GATEWAY_AUTH_MODE?"),
+        ("FLOECAT_BACKUP_HOST", "; did you mean FLOECAT_GATEWAY_HOST?"),
         ("FLOECAT_GATEWAY_URL", "; did you mean FLOECAT_GATEWAY_DAGSTER_URL?"),
         ("FLOECAT_STORE", "; did you mean FLOECAT_STORE_URL?"),
         ("FLOECAT_XYZ", ""),

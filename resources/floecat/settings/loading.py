@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,6 +38,7 @@ _SERVICE_LINK = re.compile(
 _LONGEST_SHOWN = 80
 _MISSPELT = 0.9
 """How alike a variable is to a setting that it misspells; others of our prefix may be anybody's."""
+_MOST_SUGGESTED = 3
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 
 _log = logging.getLogger(__name__)
@@ -195,13 +196,33 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[s
             continue
         if name in keys:
             found[keys[name]] = _Given(value, name, is_text=True)
+        elif meant := _meant(name, keys):
+            problems.append(f"{name}: no such setting{_suggestion(meant)}")
         else:
-            near = difflib.get_close_matches(name, keys, n=1)
-            if difflib.get_close_matches(name, near, cutoff=_MISSPELT):
-                problems.append(f"{name}: no such setting{_suggestion(near)}")
-            else:
-                _warn_of_variable(name, _suggestion(near))
+            _warn_of_variable(name, _suggestion(difflib.get_close_matches(name, keys, n=1)))
     return found
+
+
+def _meant(name: str, keys: Mapping[str, str]) -> list[str]:
+    """Variables of settings that a name means: with groups left out, misspelt, or in other groups."""
+    return (
+        [known for known, key in keys.items() if re.fullmatch(_with_groups_left_out(key), name)]
+        or difflib.get_close_matches(name, keys, n=1, cutoff=_MISSPELT)
+        or difflib.get_close_matches(
+            name, [known for known, key in keys.items() if _ends_as(name, key)], cutoff=0
+        )
+    )
+
+
+def _with_groups_left_out(key: str) -> str:
+    root, *groups, own = map(_variable, key.split("."))
+    return f"{root}_{''.join(f'({group}_)?' for group in groups)}{own}"
+
+
+def _ends_as(name: str, key: str) -> bool:
+    """Whether a variable ends in a setting's own name; one of a single word says too little."""
+    own = _variable(key.rpartition(".")[2])
+    return "_" in own and name.endswith(f"_{own}")
 
 
 @cache
@@ -294,8 +315,8 @@ def _shortened(shown: str) -> str:
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
 
 
-def _suggestion(near: list[str]) -> str:
-    return f"; did you mean {near[0]}?" if near else ""
+def _suggestion(near: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(near[:_MOST_SUGGESTED])}?" if near else ""
 
 
 def _is_loopback(host: str) -> bool:

@@ -120,7 +120,7 @@ class _FieldHistory:
             for field_id, field in schema.fields_by_id.items():
                 self._known.setdefault(field_id, set()).add((schema.parents.get(field_id), _kind(field.type)))
                 defaults = self._initial_defaults.setdefault(field_id, [])
-                if field.initial_default not in defaults:
+                if not any(same_default(old, field.initial_default, field.type) for old in defaults):
                     defaults.append(field.initial_default)
         self._to_add.clear()
 

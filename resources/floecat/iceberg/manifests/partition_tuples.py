@@ -24,6 +24,7 @@ from floecat.iceberg.avro.string_columns import StringColumn
 from floecat.iceberg.avro.writer_schema import Encoding, SchemaField, SchemaNode
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.floats import extremes
 
 __all__ = [
     "PartitionSummary",
@@ -190,33 +191,13 @@ def summarize_partitions(partitions: pa.StructArray) -> tuple[PartitionSummary, 
 
 def _summarize(array: pa.Array) -> PartitionSummary:
     values = array.drop_null()
-    contains_nan = False
-    if pa.types.is_floating(array.type):
-        is_nan = pc.is_nan(values)
-        contains_nan = bool(pc.any(is_nan).as_py())
-        values = values.filter(pc.invert(is_nan))
-    lower = upper = None
-    if len(values):
-        lower, upper = _bounds(values)
+    contains_nan = pa.types.is_floating(array.type) and bool(pc.any(pc.is_nan(values)).as_py())
+    if pa.types.is_temporal(values.type):
+        values = pa.array(_integers(values))
+    lower, upper = (_single_value(end) if end.is_valid else None for end in extremes(values))
     return PartitionSummary(
         contains_null=array.null_count > 0, contains_nan=contains_nan, lower_bound=lower, upper_bound=upper
     )
-
-
-def _bounds(values: pa.Array) -> tuple[bytes, bytes]:
-    if pa.types.is_floating(values.type):
-        numbers = values.to_numpy()
-        least, most = numbers.min(), numbers.max()
-        # zero has two signs, and only the bytes tell them apart
-        if least == 0:
-            least = least.dtype.type(-0.0 if np.signbit(numbers[numbers == 0]).any() else 0.0)
-        if most == 0:
-            most = most.dtype.type(-0.0 if np.signbit(numbers[numbers == 0]).all() else 0.0)
-        return least.tobytes(), most.tobytes()
-    if pa.types.is_temporal(values.type):
-        values = pa.array(_integers(values))
-    ends = pc.min_max(values)
-    return _single_value(ends["min"]), _single_value(ends["max"])
 
 
 def _single_value(scalar: pa.Scalar) -> bytes:
@@ -225,6 +206,8 @@ def _single_value(scalar: pa.Scalar) -> bytes:
         return bytes([value])
     if isinstance(value, int):
         return struct.pack("<i" if pa.types.is_int32(scalar.type) else "<q", value)
+    if isinstance(value, float):
+        return struct.pack("<f" if pa.types.is_float32(scalar.type) else "<d", value)
     if isinstance(value, Decimal):
         unscaled = int(value.scaleb(scalar.type.scale, _EXACT))
         return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, signed=True)

@@ -55,18 +55,20 @@ def check_default(value: object, type: Type, column: str) -> object:
 
 
 def same_default(old: object, new: object, type: Type) -> bool:
-    """Whether two defaults are the same value of a type, whatever their spelling.
+    """Whether two defaults are the same value of a type, whatever their spelling. Zeros differ by sign.
 
     Args:
         old: a default of the type, or of one that may be promoted to it.
         new: a default of the type.
         type: the type.
     """
-    return old == new or _plain(old, type) == _plain(new, type)
+    return _plain(old, type) == _plain(new, type)
 
 
 def _plain(value: object, type: Type) -> object:
     """A default in one spelling."""
+    if isinstance(value, int | float) and str(type) in ("float", "double"):
+        return str(float(value))
     if not isinstance(value, str) or not isinstance(type, PrimitiveType):
         return value
     if type.name == "decimal":

@@ -220,6 +220,8 @@ def _constant_values(
     found: list[dict[int, bytes | None]] = [{} for _ in range(len(files))]
     for place, source_id, type in fields:
         values: pa.Array = files.partitions.field(place)
+        if pa.types.is_null(values.type):
+            continue  # the manifest was rewritten without them
         for constants, value in zip(found, single_values.encode(values, type).to_pylist(), strict=True):
             constants[source_id] = value
     return found

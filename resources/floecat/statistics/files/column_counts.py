@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from floecat.iceberg.parquet.column_statistics import successor
 from floecat.iceberg.schemas.single_values import encode
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.iceberg.values.floats import comparable_bits, with_one_nan
+from floecat.iceberg.values.floats import comparable_bits, extremes, with_one_nan
 from floecat.statistics.files.hashing import hash_values
 from floecat.statistics.files.leaf_values import has_single_values, one_value, value_bytes
 from floecat.statistics.files.summaries import ColumnSummary, Term
@@ -57,16 +57,9 @@ class ColumnCounts:
         if not self._has_values:
             return
         values = values.drop_null() if values.null_count else values
-        numbers = values
+        self._add_extremes(values)
         if self._is_float:
-            is_nan = pc.is_nan(values)
-            if nans := pc.sum(is_nan).as_py() or 0:
-                self._nan_count += nans
-                # Arrow passes over quiet NaNs, and takes a signalling one for a bound
-                numbers = values.filter(pc.invert(is_nan))
-        if len(numbers):
-            self._add_extremes(numbers)
-        if self._is_float:
+            self._nan_count += pc.sum(pc.is_nan(values)).as_py() or 0
             # Zeros of both signs are two values, NaNs of any bits are one, as in Java.
             values = comparable_bits(values)
         self._add_distinct(values)
@@ -87,8 +80,7 @@ class ColumnCounts:
             if self._is_float and pc.is_nan(array)[0].as_py():
                 self._nan_count += count
                 array = with_one_nan(array)
-            else:
-                self._add_extremes(array)
+            self._add_extremes(array)
             self._sketch.add(hash_values(array, self._type))
 
     def _add_distinct(self, values: pa.Array) -> None:
@@ -107,8 +99,9 @@ class ColumnCounts:
         if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
             # order and bounds rest on the first characters: a value may be most of what memory holds
             values = pc.binary_slice(values.cast(pa.binary()), 0, _MOST_BYTES)
-        found = pc.min_max(values)
-        self._extremes.append(pa.array([found["min"], found["max"]], values.type))
+        found = extremes(values)
+        if not found.null_count:
+            self._extremes.append(found)
         if len(self._extremes) > _HELD_EXTREMES:
             held, self._extremes = self._extremes, []
             self._add_extremes(pa.concat_arrays(held))
@@ -117,8 +110,7 @@ class ColumnCounts:
         """What was counted."""
         lower = upper = None
         if self._extremes:
-            found = pc.min_max(pa.concat_arrays(self._extremes))
-            ends = pa.array([found["min"], found["max"]], self._extremes[0].type)
+            ends = extremes(pa.concat_arrays(self._extremes))
             singles = ends if pa.types.is_binary(ends.type) else encode(ends, self._type)
             lower, upper = self._bounds(*singles.to_pylist())
         return ColumnSummary(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from floecat.iceberg.schemas.single_values import encode
 from floecat.iceberg.schemas.types import PrimitiveType
+from floecat.iceberg.values.floats import extremes
 from floecat.statistics.files.leaf_values import one_value
 from floecat.statistics.files.summaries import ColumnSummary
 from floecat.statistics.files.theta import ThetaSketch, union
@@ -47,6 +48,6 @@ def _bound(values: Sequence[bytes | None], type: PrimitiveType, which: str) -> b
     found = [value for value in values if value is not None]
     if not found or len(found) < len(values):
         return None
-    arrays = pa.concat_arrays([one_value(value, type) for value in found])
-    place: int = pc.index(arrays, pc.min_max(arrays)[which]).as_py()
-    return found[place]
+    ends = extremes(pa.concat_arrays([one_value(value, type) for value in found]))
+    bound: bytes = encode(ends, type)[0 if which == "min" else 1].as_py()
+    return bound

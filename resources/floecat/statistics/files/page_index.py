@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from floecat.iceberg.parquet.column_chunks import ColumnChunk
 from floecat.iceberg.parquet.thrift_compact import Fields, ThriftError, field_places, read_struct
+from floecat.iceberg.values.floats import extremes
 from floecat.statistics.files.deleted_rows import Rows
 from floecat.statistics.files.parquet_source import ParquetSource
 from floecat.statistics.files.sources import UnreadableFileError, check_bound, reading
@@ -266,11 +266,7 @@ def _pages(source: ParquetSource, facts: ColumnChunk) -> _Chunk:
 
 def _bounds(values: pa.ChunkedArray, kind: str) -> tuple[Any, Any]:
     """Least and greatest value as the sidecar has them; NaN is passed over, None without values."""
-    if pa.types.is_floating(values.type):
-        # Arrow takes a signalling NaN for a bound
-        values = values.filter(pc.invert(pc.is_nan(values)))
-    found = pc.min_max(values)
-    ends = pa.array([found["min"], found["max"]], values.type)
+    ends = extremes(values)
     if kind in _DECIMAL_TYPES:
         unscaled = pa.Array.from_buffers(
             pa.decimal256(76, 0) if pa.types.is_decimal256(ends.type) else pa.decimal128(38, 0),

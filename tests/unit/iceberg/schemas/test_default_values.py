@@ -121,6 +121,8 @@ def test_nested_types_default_to_null_but_empty_structs(type: Type, value: objec
         ("int", 5, 5, True),
         ("int", 5, None, False),
         ("double", 1.0, 1, True),
+        ("double", 0.0, -0.0, False),
+        ("float", -0.0, -0.0, True),
         ("decimal(9,2)", "1.00", "+1.00", True),
         ("decimal(9,2)", "1.00", "1.01", False),
         ("uuid", "F79C3E09-677C-4BBD-A479-3F349CB785E7", "f79c3e09-677c-4bbd-a479-3f349cb785e7", True),

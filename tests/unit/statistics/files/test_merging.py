@@ -69,6 +69,17 @@ def test_what_is_not_known_of_a_part_is_not_known_of_all() -> None:
     assert merge_columns([only_nulls, only_nulls], _LONG).lower is None
 
 
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)])
+def test_zeros_of_both_signs_are_ordered(zeros: tuple[float, float]) -> None:
+    double = PrimitiveType("double")
+    parts = [
+        ColumnSummary(1, 1, 0, 0, encode_one(zero, double), encode_one(zero, double), 8, None)
+        for zero in zeros
+    ]
+    merged = merge_columns(parts, double)
+    assert (merged.lower, merged.upper) == (encode_one(-0.0, double), encode_one(0.0, double))
+
+
 def test_parts_without_values_have_no_sketch_of_their_own() -> None:
     empty = ColumnSummary(1, 5, 5, 0, None, None, 0, None)
     sketch = ThetaSketch(np.array([1, 2], np.uint64)).to_bytes()

@@ -31,8 +31,10 @@ def plan_chunks(
     partitions = None
     types: PartitionTypes = client_types(scan.metadata)
     if scan.form != "specified":
-        partitions = partial(pyiceberg_partitions, are_absent=scan.form == "pyiceberg-without-columns")
-        types = {spec_id: found.types for spec_id, found in spec_types(scan.metadata).items()}
+        specs = spec_types(scan.metadata)
+        are_absent = scan.form == "pyiceberg-without-columns"
+        partitions = partial(pyiceberg_partitions, specs=specs, are_absent=are_absent)
+        types = {spec_id: found.types for spec_id, found in specs.items()}
     work = partial(render_tasks, types=types, most=most, partitions=partitions)
     # engines of other formats keep their manifests where artifacts are
     return planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), work, stop=stop)

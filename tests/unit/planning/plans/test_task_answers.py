@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow.compute as pc
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from py4j.java_gateway import JavaGateway
 from pyiceberg.catalog.rest.scan_planning import ScanTasks
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO
+from pyiceberg.table import FileScanTask
+from pyiceberg.table.metadata import TableMetadataUtil
 
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.planning.files.scan_planning import ScanPlanner
@@ -150,7 +156,9 @@ def test_java_reads_them(planner: ScanPlanner, tmp_path: Path, java: JavaAnswers
 def test_pyiceberg_reads_them(planner: ScanPlanner, tmp_path: Path) -> None:
     for seed in SEEDS:
         table, filter = sample(seed, tmp_path)
-        for answer in answers(planner, table, filter, partitions=_for_pyiceberg):
+        specs = spec_types(TableMetadata.parse(table.metadata))
+        partitions = partial(pyiceberg_partitions, specs=specs, are_absent=False)
+        for answer in answers(planner, table, filter, partitions=partitions):
             read = ScanTasks.model_validate_json(json.dumps(answer))
             for sent, task in zip(answer["file-scan-tasks"], read.file_scan_tasks, strict=True):
                 assert task.data_file.file_path == sent["data-file"]["file-path"]
@@ -159,19 +167,48 @@ def test_pyiceberg_reads_them(planner: ScanPlanner, tmp_path: Path) -> None:
                 assert _shape(write_expression(written)) == _shape(sent["residual-filter"])
 
 
-def _for_pyiceberg(files: Any, types: Any) -> Any:
-    return pyiceberg_partitions(files, types, are_absent=False)
+def test_files_of_hive_that_pyiceberg_reads(planner: ScanPlanner, tmp_path: Path) -> None:
+    # neither has its partition columns; those of other transforms are not read
+    columns = {1: ("p", "string"), 2: ("q", "int"), 3: ("id", "long")}
+    by_all = spec(1, ("p", "identity", 1), ("q", "identity", 2), ("b", "bucket[4]", 3), ("v", "void", 1))
+    table = SmallTable(tmp_path, [columns], [spec(0), by_all])
+    pq.write_table(pa.table({"id": pa.array([7, None])}), tmp_path / "f.parquet")
+    name_mapping = json.dumps([{"field-id": id, "names": [name]} for id, (name, _) in columns.items()])
+    partitions = [("a", 5), (None, None), (None, 5), ("a", None)]
+    files = [
+        data_file(f"{tmp_path}/f.parquet", partition={"p": p, "q": q, "b": None, "v": None}, record_count=2)
+        for p, q in partitions
+    ]
+    table.add(*files, spec_id=1, types=["string", "int", "int", "string"])
+    document = TableMetadata.parse(table.metadata())
+    specs = spec_types(document)
+    plan = planner.plan(storage_at(["file:///"]), resolve(document, ScanRequest()))
+    [chunk] = render_tasks(
+        plan,
+        types={spec_id: found.types for spec_id, found in specs.items()},
+        most=ChunkSize(10, 1 << 20),
+        partitions=partial(pyiceberg_partitions, specs=specs, are_absent=False),
+    )
+    answer = json.loads(b"{%b}" % decompress(chunk.answer))
+    read = ScanTasks.model_validate_json(json.dumps(answer))
+    metadata = TableMetadataUtil.parse_raw(document.to_bytes()).model_copy(
+        update={"properties": {"schema.name-mapping.default": name_mapping}}
+    )
 
+    def rows(place: int, *selected: str) -> list[dict[str, object]]:
+        task = FileScanTask.from_rest_response(read.file_scan_tasks[place], [])
+        schema = metadata.schema().select(*selected) if selected else metadata.schema()
+        scan = ArrowScan(metadata, PyArrowFileIO(), schema, AlwaysTrue())
+        found: list[dict[str, object]] = scan.to_table([task]).to_pylist()
+        return found
 
-def test_a_null_partition_for_pyiceberg(planner: ScanPlanner, tmp_path: Path) -> None:
-    table = SmallTable(tmp_path, [{1: ("p", "string")}], [spec(0), spec(1, ("p", "identity", 1))])
-    files = [data_file(str(value), partition={"p": value}) for value in (None, "a")]
-    table.add(*files, spec_id=1, types=["string"])
-    target = resolve(TableMetadata.parse(table.metadata()), ScanRequest())
-    [tasks] = planner.plan(storage_at(["file:///"]), target)
-    spec_ids, partitions = pyiceberg_partitions(tasks.files, target.specs[1].types, are_absent=False)
-    # it takes a column that the file lacks for null if it does not know the spec, and reads no null
-    assert pc.binary_join_element_wise(spec_ids, partitions, " ").to_pylist() == ["-1 []", '1 ["a"]']
+    assert rows(0) == [{"p": "a", "q": 5, "id": 7}, {"p": "a", "q": 5, "id": None}]
+    assert rows(1) == [{"p": None, "q": None, "id": 7}, {"p": None, "q": None, "id": None}]
+    # nothing stands for a null beside other values
+    for place in (2, 3):
+        with pytest.raises(IndexError):
+            rows(place)
+        assert rows(place, "id") == [{"id": 7}, {"id": None}]
 
 
 def _shape(filter: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from floecat.delta.log.file_tables import (
     vector_ids,
 )
 from floecat.delta.log.log_files import damage_of
+from floecat.delta.log.lone_surrogates import without_lone_surrogates
 from floecat.delta.protocol.paths import PathReader
 from floecat.errors import IllegalArgumentError, InvalidDeltaTableError
 from floecat.iceberg.values.json_checks import check_json
@@ -194,13 +196,25 @@ def _plain(data: bytes, location: str) -> bytes:
     plain = []
     for number, text in enumerate(data.split(b"\n"), start=1):
         try:
-            line = _LINES.decode(text) if text else _NO_FILE
+            line = _decoded(text) if text else _NO_FILE
             if line != _NO_FILE:
                 check_json(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IllegalArgumentError):
             raise _broken(number, location) from None
         plain.append(msgspec.json.encode(line) if text else text)
     return b"\n".join(plain)
+
+
+def _decoded(text: bytes) -> _Line:
+    """Adds and removes of a line, whose other members may hold what no text is."""
+    try:
+        return _LINES.decode(text)
+    except msgspec.DecodeError:
+        line = _LINES.decode(without_lone_surrogates(text))
+        read = [msgspec.structs.astuple(action) for action in (line.add, line.remove) if action is not None]
+        if any(value != _ABSENT and bytes(value) not in text for value in chain.from_iterable(read)):
+            raise
+        return line
 
 
 def _broken(line: int, location: str) -> InvalidDeltaTableError:

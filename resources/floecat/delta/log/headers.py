@@ -13,9 +13,10 @@ from urllib.parse import unquote
 
 import msgspec
 
+from floecat.delta.log.lone_surrogates import without_lone_surrogates
 from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
 from floecat.errors import IllegalArgumentError, InvalidDeltaTableError, PayloadTooLargeError
-from floecat.iceberg.values.json_checks import check_json
+from floecat.iceberg.values.json_checks import check_json, is_nested_deeper
 from floecat.settings.limits import LimitSettings
 
 __all__ = ["Header", "check_header_bytes", "has_metadata", "header_of_rows", "read_header"]
@@ -171,8 +172,11 @@ def _lines(data: bytes, location: str, limits: LimitSettings) -> list[_Line]:
     lines = []
     held = 0
     for start, end in _found(data):
+        text = data[start:end]
         try:
-            raw = _RAW_LINES.decode(data[start:end])
+            if is_nested_deeper(text, limits.nesting):
+                raise RecursionError
+            raw, text = _raw_line(text)
             values = {kind: bytes(getattr(raw, kind)) for kind in _KINDS}
             size = sum(len(value) for value in values.values() if value != _NULL)
             held += size
@@ -180,7 +184,7 @@ def _lines(data: bytes, location: str, limits: LimitSettings) -> list[_Line]:
             line = _Line(**{kind: read.decode(values[kind]) for kind, read in _KINDS.items()})
             if size:
                 # readers take either of two equal keys; nobody reads two of provenance
-                check_json(data[start:end].replace(bytes(raw.commit_info), b"null"))
+                check_json(text.replace(bytes(raw.commit_info), b"null"))
             line.commit_info = _commit_info(bytes(raw.commit_info))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IllegalArgumentError) as error:
             number = data.count(b"\n", 0, start) + 1
@@ -188,6 +192,18 @@ def _lines(data: bytes, location: str, limits: LimitSettings) -> list[_Line]:
             raise InvalidDeltaTableError(f"Line {number} of {location} {problem}") from None
         lines.append(line)
     return lines
+
+
+def _raw_line(text: bytes) -> tuple[_RawLine, bytes]:
+    """The values of a line, and the line that was decoded: of texts that are not read any may be no text."""
+    try:
+        return _RAW_LINES.decode(text), text
+    except msgspec.DecodeError:
+        valid = without_lone_surrogates(text)
+        raw = _RAW_LINES.decode(valid)
+        if any(bytes(getattr(raw, kind)) not in text for kind in _KINDS if getattr(raw, kind) != _ABSENT):
+            raise
+        return raw, valid
 
 
 def _problem(error: Exception, limits: LimitSettings) -> str:

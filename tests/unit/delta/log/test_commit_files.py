@@ -155,6 +155,14 @@ def test_a_line_may_be_longer_than_a_block(monkeypatch: pytest.MonkeyPatch) -> N
     assert found.adds["stats"].to_pylist() == [None, stats, None]
 
 
+def test_half_of_a_pair_is_passed_over_where_no_file_has_it() -> None:
+    (found,) = read(rb'{"add":{"path":"\ud83d\ude00","size":1,"tags":{"\ud800":"\udc00"}}}')
+    assert found.adds["path"].to_pylist() == ["\U0001f600"]
+    for action in (rb'{"add":{"path":"\ud800","size":1}}', rb'{"remove":{"path":"\udc00"}}'):
+        with pytest.raises(InvalidDeltaTableError, match=r"Line 2 of .* is not a valid Delta action"):
+            list(read(b'{"txn":{}}\n' + action))
+
+
 @pytest.mark.parametrize("block", [100, 4_000_000])
 def test_what_no_file_has_is_any_json(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commits, "_BLOCK_BYTES", block)
@@ -165,6 +173,7 @@ def test_what_no_file_has_is_any_json(block: int, monkeypatch: pytest.MonkeyPatc
         b'{"txn":{"version":' + b"9" * 5000 + b"}}",
         b'{"add":{"path":"f","size":7,"stats":"s","partitionValues":{"p":"y"},"tags":{"a":1e999},"b":[{}]}}',
         b'{"remove":{"path":"g","size":1e999}}',
+        rb'{"commitInfo":{"\ud800":"\udc00"}}',
     ]
     (found,) = read(commit_bytes(*files) + b"\n".join(lines) + b"\n\n" + commit_bytes(add("z")), names=["p"])
     assert found.adds["path"].to_pylist() == [*map(str, range(20)), "f", "z"]
@@ -178,7 +187,7 @@ def test_what_no_file_has_is_any_json(block: int, monkeypatch: pytest.MonkeyPatc
             "dv_id": None,
         }
     ]
-    assert (found.removes["path"].to_pylist(), found.remove_rows.tolist(), found.rows) == (["g"], [24], 26)
+    assert (found.removes["path"].to_pylist(), found.remove_rows.tolist(), found.rows) == (["g"], [24], 27)
 
 
 BROKEN = [

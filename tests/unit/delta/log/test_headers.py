@@ -109,9 +109,44 @@ def test_what_does_not_matter_in_provenance_is_passed_over() -> None:
         assert tracemalloc.get_traced_memory()[1] < 5 * len(line)
     finally:
         tracemalloc.stop()
-    assert read(b'{"commitInfo":' + b"[" * 300 + b"]" * 300 + b"}").commit_info == CommitInfo()
-    with pytest.raises(InvalidDeltaTableError, match=r"nested too deeply.*\(floecat\.limits\.nesting\)"):
-        read(b'{"commitInfo":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+
+@pytest.mark.parametrize("rest", [b"", b',"protocol":{"minReaderVersion":1,"minWriterVersion":2}'])
+@pytest.mark.parametrize("most", [16, 400])
+def test_a_line_has_a_bounded_number_of_levels(rest: bytes, most: int) -> None:
+    def line(levels: int) -> bytes:
+        # the line is one of them
+        return b'{"commitInfo":' + b"[" * (levels - 1) + b"]" * (levels - 1) + rest + b"}"
+
+    limits = LimitSettings(nesting=most)
+    assert read_header(line(most), location="l", limits=limits).commit_info == CommitInfo()
+    for levels in (most + 1, 100_000):
+        with pytest.raises(
+            InvalidDeltaTableError, match=rf"more than {most} levels \(floecat.limits.nesting\)"
+        ):
+            read_header(line(levels), location="l", limits=limits)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        rb'{"commitInfo":"\ud800"}',
+        rb'{"commitInfo":{"\udc00":["\ud800\ud800","\udfff"],"inCommitTimestamp":7}}',
+        rb'{"later":"\uDBFF","commitInfo":{"inCommitTimestamp":7}}',
+        rb'{"\ud800":1,"commitInfo":{"inCommitTimestamp":7,"a":"\ud83d\ude00"}}',
+    ],
+)
+def test_what_does_not_matter_may_hold_half_of_a_pair(line: bytes) -> None:
+    found = read(line[:-1] + b',"protocol":{"minReaderVersion":1,"minWriterVersion":2}}')
+    assert found.protocol == Protocol(1, 2)
+    assert found.commit_info == CommitInfo(None, 7 if b"7" in line else None, None)
+
+
+def test_half_of_a_pair_in_what_matters_is_damage() -> None:
+    assert read(rb'{"commitInfo":{"operation":"a\ud800"}}').commit_info == CommitInfo(None, None, "a\ufffd")
+    for line in (rb'{"metaData":{"name":"\ud800"}}', rb'{"sidecar":{"path":"\udc00"},"commitInfo":{}}'):
+        with pytest.raises(InvalidDeltaTableError, match="is not a valid Delta action"):
+            read(line)
 
 
 def test_sidecars_are_told_by_their_last_name() -> None:

@@ -105,6 +105,8 @@ class SnapshotChanges:
             raise IllegalArgumentError(
                 f"Cannot add snapshot {summary.snapshot_id}: manifest-list is required in v{format_version}"
             )
+        if summary.parent_snapshot_id == summary.snapshot_id:
+            raise IllegalArgumentError(f"Cannot add snapshot {summary.snapshot_id}: it is its own parent")
         self._check_time(summary)
         self._check_sequence_number(summary, format_version)
         if format_version >= _ROW_LINEAGE_VERSION:

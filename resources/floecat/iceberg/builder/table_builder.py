@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 
 import msgspec
 
-from floecat.errors import IllegalArgumentError
+from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg import updates as u
 from floecat.iceberg.builder.schema_changes import SchemaChanges, check_promotions
 from floecat.iceberg.builder.snapshot_changes import RefChanges, SnapshotChanges
@@ -238,6 +238,7 @@ class TableMetadataBuilder:
 
         Raises:
             IllegalArgumentError: together, the changes do not make a valid table.
+            CommitFailedError: a snapshot was written with a schema that the table does not have (any more).
             InvalidMetadataError: the document would not be readable.
         """
         if self._base is not None and not self._changed():
@@ -318,11 +319,22 @@ class TableMetadataBuilder:
                 check_historical_spec(spec, self._schemas.selected)
             if self._base is not None and self._refs.current_id is not None:
                 check_promotions(self._base, self._schemas.selected)
+        for snapshot in self._snapshots.added:
+            self._check_schema_of(snapshot)
         if self._removed_schema_ids:
             missing = self._removed_schema_ids - self._schemas.items.keys()
             used = self._snapshots.references_schema(missing)
             if used is not None:
                 raise IllegalArgumentError(f"Cannot remove schema {used}: a snapshot was written with it")
+
+    def _check_schema_of(self, snapshot: SnapshotSummary) -> None:
+        schema_id = snapshot.schema_id
+        # the current one need not be decoded
+        if schema_id not in (None, self._schemas.selected_id) and schema_id not in self._schemas.items:
+            raise CommitFailedError(
+                f"Validation failed, please retry: Cannot add snapshot {snapshot.snapshot_id}, whose schema"
+                f" {schema_id} the table does not have"
+            )
 
     def _keep_source_ids(self) -> None:
         """Keeps new columns from taking an id that a spec or order names although no schema has it."""

@@ -57,8 +57,8 @@ def check_integrity(metadata: TableMetadata) -> None:
         InvalidMetadataError: a part cannot be read, by the catalog or by clients; a current or default id is
             missing or an id occurs twice; a spec or order does not fit the current schema; a reference
             breaks the rules for its type or points at a missing snapshot, or `main` at another than
-            `current-snapshot-id`; a counter for new ids is below an id in use; a log is not in order of
-            time.
+            `current-snapshot-id`; a snapshot is its own ancestor; a counter for new ids is below an id in
+            use; a log is not in order of time.
     """
     for part in _LISTS:
         getattr(metadata, part)
@@ -130,9 +130,25 @@ def _check_snapshots(metadata: TableMetadata) -> None:
             raise InvalidMetadataError(
                 f"Invalid snapshot {snapshot.snapshot_id}: its sequence number must be 0 in v1"
             )
+    _check_ancestors(metadata)
     current = metadata.current_snapshot_id
     if current is not None and metadata.snapshot(current) is None:
         raise InvalidMetadataError("Invalid table metadata: Cannot find current version")
+
+
+def _check_ancestors(metadata: TableMetadata) -> None:
+    """Refuses circles, in which readers go on for ever."""
+    parents = {each.snapshot_id: each.parent_snapshot_id for each in metadata.snapshots}
+    passed: set[int] = set()
+    for snapshot_id in parents:
+        path: set[int] = set()
+        found: int | None = snapshot_id
+        while found in parents and found not in passed:
+            if found in path:
+                raise InvalidMetadataError(f"Invalid snapshot {found}: it is its own ancestor")
+            path.add(found)
+            found = parents[found]
+        passed |= path
 
 
 def _check_counters(metadata: TableMetadata) -> None:

@@ -10,13 +10,18 @@ from floecat.errors import CommitFailedError, IllegalArgumentError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from tests.unit.iceberg.table_documents import (
     BASE_MS,
+    ID,
     NOW_MS,
+    TEXT,
+    TS,
     append,
+    column,
     commit,
     document,
     empty,
     parse,
     read,
+    schema,
     set_ref,
     snapshot,
     update,
@@ -74,6 +79,16 @@ def test_a_stale_sequence_number_can_be_retried(table: TableMetadata, sequence_n
     )
 
 
+def test_a_schema_that_is_gone_can_be_retried(table: TableMetadata) -> None:
+    with pytest.raises(
+        CommitFailedError, match="please retry: Cannot add snapshot 14, whose schema 1 the table"
+    ):
+        commit(table, add(14, 4, 13, **{"schema-id": 1}))
+    wider = update("add-schema", schema=schema(ID, TEXT, TS, column(4, "more")))
+    assert commit(table, add(14, 4, 13, **{"schema-id": 1}), wider).added_snapshots[0].schema_id == 1
+    assert commit(table, add(14, 4, 13, **{"schema-id": None})).added_snapshots[0].schema_id is None
+
+
 def test_without_parent_the_sequence_number_may_be_taken(table: TableMetadata) -> None:
     metadata = commit(table, *append(14, 2, None)).metadata
     assert metadata.last_sequence_number == 3
@@ -86,6 +101,7 @@ def test_without_parent_the_sequence_number_may_be_taken(table: TableMetadata) -
         ([add(13, 4, 13)], "Snapshot already exists for id: 13"),
         ([add(14, 4, 13), add(14, 5, 13)], "Snapshot already exists for id: 14"),
         ([add(14, -1, None)], "cannot be negative"),
+        ([add(14, 4, 14)], "Cannot add snapshot 14: it is its own parent"),
         ([add(14, 4, 13, **{"manifest-list": None})], "manifest-list"),
     ],
 )

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.contract.client import Catalog, Namespace
+from tests.contract.client import Catalog, unique
 from tests.contract.delta import management
 
 _ID = "0190a1b2-0000-7000-8000-00000000de17"
@@ -39,7 +39,7 @@ def post(catalog: Catalog, path: str, headers: dict[str, str]) -> int:
 
 @pytest.mark.parametrize("length", [{}, {"Content-Length": "0"}])
 def test_unregister(local_catalog: Catalog, length: dict[str, str]) -> None:
-    namespace = local_catalog.create_namespace()
+    namespace = local_catalog.create_namespace((unique("bare"),))
     table = local_catalog.create_table(namespace)
     path = f"{local_catalog.root}{table.path}/unregister"
     for headers in _PAGES:
@@ -63,7 +63,7 @@ def test_unregister(local_catalog: Catalog, length: dict[str, str]) -> None:
     ],
 )
 def test_other_operations(local_catalog: Catalog, path: str, status: int) -> None:
-    namespace: Namespace = local_catalog.create_namespace()
+    namespace = local_catalog.create_namespace((unique("bare"),))
     whole = management(local_catalog, path.format(tables=local_catalog.tables_path(namespace)))
     assert post(local_catalog, whole, {}) == status
     for headers in _PAGES:

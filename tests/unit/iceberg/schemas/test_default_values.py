@@ -1,10 +1,18 @@
 from __future__ import annotations
 
 import pytest
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError
 
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.schemas.default_values import check_default, same_default
+from floecat.iceberg.schemas.new_columns import check_new_columns
+from floecat.iceberg.schemas.schema import parse_schema
 from floecat.iceberg.schemas.types import ListType, StructType, Type, parse_primitive
+from tests.services.spark import iceberg_java
+from tests.unit.iceberg.table_documents import encode, schema
+
+__all__ = ["iceberg_java"]
 
 
 @pytest.mark.parametrize(
@@ -152,3 +160,46 @@ def test_a_whole_number_becomes_a_float_for_floating_point_columns() -> None:
 def test_a_whole_number_that_no_float_holds_is_refused() -> None:
     with pytest.raises(IllegalArgumentError, match="Cannot parse default of c as a double value"):
         check_default(10**400, parse_primitive("double"), "c")
+
+
+_WITH_DEFAULTS = [
+    ("boolean", False),
+    ("int", -(2**31)),
+    ("long", 2**63 - 1),
+    ("float", 0.5),
+    ("float", -0.0),
+    ("double", 1e300),
+    ("decimal(9,2)", "-14.20"),
+    ("decimal(9,8)", "1E-8"),
+    ("string", ""),
+    ("string", "\U0001f600"),
+    ("uuid", "F79c3e09-677c-4bbd-a479-3f349cb785e7"),
+    ("date", "2017-11-16"),
+    ("time", "22:31:08"),
+    ("time", "22:31:08.1"),
+    ("timestamp", "0001-01-01T22:31:08.123456"),
+    ("timestamp", "9999-12-31T23:59:59.999999"),
+    ("timestamptz", "2017-11-16T22:31:08.123456+00:00"),
+    ("timestamp_ns", "1677-09-21T00:12:43.145224192"),
+    ("timestamptz_ns", "2017-11-16T22:31:08.123456789+00:00"),
+    ("fixed[2]", "00Ff"),
+    ("binary", ""),
+]
+
+
+def _schema_with(type: object, value: object) -> bytes:
+    column = {"id": 1, "name": "c", "required": False, "type": type}
+    return encode(schema(column | {"initial-default": value, "write-default": value}))
+
+
+def test_java_reads_defaults_of_every_type(iceberg_java: JavaGateway) -> None:
+    read = iceberg_java.jvm.org.apache.iceberg.SchemaParser.fromJson
+    for type, value in _WITH_DEFAULTS:
+        written = _schema_with(type, value)
+        check_new_columns(parse_schema(written), None)
+        assert read(written.decode()).findField("c").initialDefault() is not None, type
+    # the table specification allows it, and PyIceberg reads it
+    empty = _schema_with({"type": "struct", "fields": []}, {})
+    check_new_columns(parse_schema(empty), None)
+    with pytest.raises(Py4JJavaError, match="Cannot create expression literal"):
+        read(empty.decode())

@@ -132,7 +132,15 @@ def _row_counts(files: pa.Table) -> Iterator[int | None]:
         texts = batch["stats"].to_pylist()
         structs = pc.struct_field(batch["stats_parsed"], "numRecords").to_pylist() if has_parsed else texts
         for text, parsed in zip(texts, structs, strict=True):
-            yield decoder.decode(text).num_records if text else parsed
+            yield _records(decoder, text) if text else parsed
+
+
+def _records(decoder: msgspec.json.Decoder[_Statistics], text: str) -> int | None:
+    """The number in statistics; what is no JSON has none, as when artifacts are made."""
+    try:
+        return decoder.decode(text).num_records
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def _has_parsed_counts(schema: pa.Schema) -> bool:

@@ -45,6 +45,21 @@ def test_both_sides_agree_on_a_table(open_lake: OpenLake, format_version: int) -
     assert numbers(lake) == TableCounts(7, expected, expected, (), (), ())
 
 
+@pytest.mark.parametrize("text", ["no JSON", '{"numRecords":7', '{"numRecords":"7"}', r'{"a":"\ud800"}'])
+def test_statistics_that_are_none_have_no_rows(lake: Lake, text: str) -> None:
+    made = delta_table(lake.root / "t", files=2)
+    file = made.folder / "_delta_log" / f"{made.version:020}.json"
+    actions = [json.loads(line) for line in file.read_text().splitlines()]
+    for action in actions:
+        action.get("add", {})["stats"] = text
+    file.write_text("\n".join(map(json.dumps, actions)))
+    lake.register(made.folder)
+    found = numbers(lake)
+    assert (found.delta.files, found.delta.rows, found.delta.files_without_rows) == (2, 10, 1)
+    # artifacts take them from the footer
+    assert found.iceberg.rows == 20
+
+
 def test_the_version_of_the_entry_is_counted_and_not_the_newest(lake: Lake, writer: DeltaWriter) -> None:
     before = numbers(lake)
     writer.append(rows_of(1000))

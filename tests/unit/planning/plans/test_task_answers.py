@@ -191,7 +191,7 @@ def test_files_of_hive_that_pyiceberg_reads(planner: ScanPlanner, tmp_path: Path
     )
     answer = json.loads(b"{%b}" % decompress(chunk.answer))
     read = ScanTasks.model_validate_json(json.dumps(answer))
-    metadata = TableMetadataUtil.parse_raw(document.to_bytes()).model_copy(
+    metadata = TableMetadataUtil.parse_raw(document.to_bytes().decode()).model_copy(
         update={"properties": {"schema.name-mapping.default": name_mapping}}
     )
 

@@ -2,14 +2,16 @@
 
 Rows decide. Java is known to differ in these ways:
 
-- It reads bounds of UUIDs as signed numbers, and loses files and deletes.
-- A partition that is null passes `lt` and `not-eq` there, so residuals say too much.
-- `truncate` of the least numbers overflows, and files are lost.
+- It reads bounds of UUIDs as signed numbers, and loses files and deletes (`Comparators`: natural order).
+- A partition that is null passes `lt` and `not-eq` there, so residuals say too much (`ResidualEvaluator`: its
+  comparators sort null first).
+- `truncate` of the least numbers overflows, and files are lost (`TruncateUtil.truncateInt`).
 - Zeros of different sign differ there, and NaN is greater than all numbers in partitions, and less than none
   in metrics.
 - Values of `in` are taken for microseconds where a partition is a time in nanoseconds.
 - It loses deletes where manifests have lost partition values.
-- It applies transforms to the values of identity partitions, which rules out files and deletes that we keep.
+- It compares the literal of a transform with the values of identity partitions, which rules out files and
+  deletes that we keep (`Identity.project` and `projectStrict` do not look at the term).
 - It decides transforms by partitions of other transforms, so residuals say too little.
 - It loses files by transforms: literals have no type there, and partitions of other transforms decide them.
 - It keeps files of one value that `not-eq` rules out, and those that partition and metrics rule out together.

@@ -1,4 +1,4 @@
-"""Sail with the setting of its page, on the local disk. It runs in a process of its own, as in `delta/sail.py`."""
+"""Sail on the local disk, with the setting of its page, in a process of its own as in `delta/sail.py`."""
 
 from __future__ import annotations
 

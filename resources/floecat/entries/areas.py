@@ -10,7 +10,7 @@ the same for two tables in one folder, even if a link was made after the area of
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -65,6 +65,10 @@ _LONGEST_AUTHORITY_BYTES = 255
 _LONGEST_PATH_BYTES = 1000
 """Longer ones are cut at a folder: PostgreSQL keeps at most 2,704 bytes in an entry of an index."""
 _LAST = "\U0010ffff"
+
+
+def _no_check() -> None:
+    """Ends nothing."""
 
 
 def folder_area(folders: Iterable[str]) -> Area:
@@ -137,8 +141,9 @@ class FoundArea(NamedTuple):
 class _Reading:
     """What the threads that read the files of one table found out."""
 
-    def __init__(self, storage: CatalogStorage) -> None:
+    def __init__(self, storage: CatalogStorage, check: Callable[[], None] = _no_check) -> None:
         self._storage = storage
+        self._check = check
         self.has_refused = self.has_missed = False
 
     def read(self, location: str, max_bytes: int) -> bytes | None:
@@ -149,6 +154,7 @@ class _Reading:
             ForbiddenError: storage refuses it, today.
             StorageUnavailableError: storage fails.
         """
+        self._check()
         location = cut_location(location) or location
         try:
             self._storage.allowed.check(location)
@@ -188,6 +194,7 @@ class AreaReader:
         entry_id: UUID | None = None,
         *,
         expired: Sequence[SnapshotSummary] = (),
+        check: Callable[[], None] = _no_check,
     ) -> FoundArea:
         """The area of a table.
 
@@ -199,13 +206,14 @@ class AreaReader:
             entry_id: under which areas of manifests are remembered; `None` for a table that was dropped, of
                 which everything is read.
             expired: snapshots of the table that `metadata` has no more.
+            check: called before each file is read; raises what ends the work.
 
         Raises:
             BoundExceededError: a file of the table exceeds a bound, so the area is unknown.
             ForbiddenError: storage refuses a file to the catalog, so the area is unknown.
             StorageUnavailableError: storage fails.
         """
-        folders, reading = file_area([metadata_location]), _Reading(storage)
+        folders, reading = file_area([metadata_location]), _Reading(storage, check)
         if metadata is not None:
             try:
                 folders |= self._named_area(reading, metadata, entry_id, metadata_location, expired)

@@ -18,7 +18,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from floecat.clock import Clock
-from floecat.entries.areas import Area, AreaReader, file_area, folder_area, folder_of_text, overlaps
+from floecat.entries.areas import (
+    EVERYWHERE,
+    Area,
+    AreaReader,
+    file_area,
+    folder_area,
+    folder_of_text,
+    overlaps,
+)
 from floecat.entries.prepared_changes import Prepared
 from floecat.errors import UnavailableError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -190,5 +198,8 @@ def _overlaps(
 ) -> bool:
     folders = Area(map(folder_of_text, batch.folders))
     if storage is not None and its_storage is not None:
+        if EVERYWHERE in area and storage.account_id != its_storage.account_id:
+            # as purges count a table of another account that they cannot read
+            area = folder_area(map(str, storage.allowed.roots))
         folders = Area(folder for folder in folders if storage.shares_below(folder, its_storage))
     return overlaps(area, folders)

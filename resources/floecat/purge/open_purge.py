@@ -29,7 +29,7 @@ from floecat.purge.processes import PurgeProcesses
 from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
-from floecat.purge.spi import PurgerContext
+from floecat.purge.spi import PurgerContext, PurgerRows
 from floecat.purge.table_purge import FormatPurge, PurgeTarget, Sidecars, TablePurge
 from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage
@@ -99,7 +99,12 @@ def open_purge(
         _processes(parts, settings, live, sidecars, others) if settings.purge.process_per_job else None
     )
     purgers = _purgers(parts, settings.purge, listeners, purge, processes)
-    work = PurgeWork(purgers, listeners, parts.clock)
+    work = PurgeWork(
+        purgers,
+        listeners,
+        parts.clock,
+        lambda lease: PurgerRows(parts.store, lease, settings.purge.purger_rows_bytes),
+    )
     kind = purge_kind(work, settings.purge)
     queue = JobQueue(parts.store, parts.clock, kind)
     entry_files = EntryFileJobs(parts.store, parts.storages, parts.clock, settings.purge)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,8 +19,9 @@ from floecat.jobs.running import RunningJob
 from floecat.purge.progress import PROGRESS, progress_of
 from floecat.purge.purgers import SQL_ASYNC, Purgers, ReachableFilesPurger
 from floecat.purge.ranges import RangeRunner
-from floecat.purge.spi import PurgeRequest
+from floecat.purge.spi import PurgeRequest, PurgerRows
 from floecat.settings import PurgeSettings
+from floecat.store.job_claims import Lease
 from floecat.store.jobs import JobRow
 from floecat.store.tables import EntryRow
 
@@ -70,14 +72,22 @@ class PurgePayload(msgspec.Struct, frozen=True):
 class PurgeWork:
     """Works on purge jobs, by the purger that each names. Safe to share between threads."""
 
-    def __init__(self, purgers: Purgers, listeners: EventListeners, clock: Clock) -> None:
+    def __init__(
+        self,
+        purgers: Purgers,
+        listeners: EventListeners,
+        clock: Clock,
+        rows: Callable[[Lease], PurgerRows],
+    ) -> None:
         """Puts the work together.
 
         Args:
             purgers: do the work.
             listeners: are called when an attempt starts, and when a purge has ended.
             clock: wall-clock time.
+            rows: opens the rows of a purger.
         """
+        self._rows = rows
         self._purgers = purgers
         self._listeners = listeners
         self._clock = clock
@@ -95,7 +105,7 @@ class PurgeWork:
         """
         payload = payload_of(job.row)
         purger = self._purgers.get(payload.purger)
-        request = _request(job, payload)
+        request = _request(job, payload, self._rows(job.lease))
         job.progress[PROGRESS] = request.progress
         self._listeners.emit(
             PurgeStarted(
@@ -211,7 +221,7 @@ def payload_of(row: JobRow) -> PurgePayload:
     return msgspec.json.decode(row.payload, type=PurgePayload)
 
 
-def _request(job: RunningJob, payload: PurgePayload) -> PurgeRequest:
+def _request(job: RunningJob, payload: PurgePayload, rows: PurgerRows) -> PurgeRequest:
     row, progress = job.row, progress_of(job.row)
     progress.begin_again()
     progress.server = server_identity()
@@ -233,5 +243,6 @@ def _request(job: RunningJob, payload: PurgePayload) -> PurgeRequest:
         progress=progress,
         lease=job.lease,
         check=job.check,
+        rows=rows,
         attachment=job.attachment,
     )

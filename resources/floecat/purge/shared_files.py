@@ -15,11 +15,13 @@ Catalogs on different stores share no file, whatever their locations are. A tabl
 may need any file on its store: clients add files from wherever they can read, so its own locations do not
 bound what it needs. No other table of its account there is purged until the table can be read, or is dropped.
 For other accounts, it needs what lies below the allowed locations of its catalog, and nothing of it is named.
+So does a table of another account that takes long to read, where the locations do not overlap.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -60,6 +62,10 @@ __all__ = ["PurgeTurns", "SharedFiles", "SharedFilesUnknownError"]
 
 _log = logging.getLogger(__name__)
 
+_OTHERS_S = 10.0
+_OTHERS_AT_A_BATCH = 0.05
+"""Share of it before a batch is announced, and again while commits wait for it."""
+
 _RULES = "2"
 """Changes when the same files get another area, since areas are kept in the store."""
 
@@ -94,6 +100,47 @@ class _Scopes:
         return self._of_roots[storage]
 
 
+class _OtherAccounts:
+    """How long the tables of other accounts may be read, which their owners change while a purge runs.
+
+    One that takes longer is unknown, and needs what lies below its own locations.
+    """
+
+    def __init__(self, live: LiveTables, account_id: UUID | None, area: Area, time_s: float) -> None:
+        self._live = live
+        self._account_id = account_id
+        self._area = area
+        self._apart: dict[UUID, bool] = {}
+        self.give(time_s)
+
+    def give(self, time_s: float) -> None:
+        """Gives all of them together so much time from now on."""
+        self._ends_at = time.monotonic() + time_s
+        self._apart.clear()
+
+    def are_apart(self, catalog_id: UUID) -> bool | None:
+        """Whether the locations of a catalog of another account lie elsewhere; None for the same account."""
+        if catalog_id not in self._apart:
+            own = self._live.own_storages().get(catalog_id)
+            if own is None or own.account_id == self._account_id:
+                return None
+            self._apart[catalog_id] = not overlaps(self._area, folder_area(map(str, own.allowed.roots)))
+        return self._apart[catalog_id]
+
+    def check(self, table: LiveTable, storage: CatalogStorage) -> None:
+        """Ends the reading of a table that takes too long.
+
+        Raises:
+            SharedFilesUnknownError: see above.
+        """
+        if (
+            time.monotonic() > self._ends_at
+            and storage.account_id != self._account_id
+            and self.are_apart(table.catalog_id)
+        ):
+            raise _unknown(table, "it takes too long")
+
+
 class _Dropped(NamedTuple):
     """The table that is purged, beside the storages of all catalogs."""
 
@@ -102,10 +149,11 @@ class _Dropped(NamedTuple):
     area: Area
     storages: Mapping[UUID, CatalogStorage]
     scopes: _Scopes
+    others: _OtherAccounts
 
 
-_AddNeeded: TypeAlias = Callable[[LocationSet, CatalogStorage, LiveTable, CatalogStorage], None]
-"""Adds what a live table needs, given the storage of the dropped table and that of the live one."""
+_AddNeeded: TypeAlias = Callable[[LocationSet, _Dropped, LiveTable, CatalogStorage], None]
+"""Adds what a live table needs, given the dropped table and the storage of the live one."""
 
 
 class SharedFiles:
@@ -118,6 +166,7 @@ class SharedFiles:
         *,
         bounds: Bounds = DEFAULT_BOUNDS,
         area_bytes: int = 0,
+        others_s: float = _OTHERS_S,
     ) -> None:
         """Puts it together.
 
@@ -127,7 +176,9 @@ class SharedFiles:
                 metadata does not name them all. Formats that are left out have none.
             bounds: of the manifest lists and manifests of a table.
             area_bytes: memory for the areas of manifests.
+            others_s: how long tables of other accounts are read before the first batch.
         """
+        self._others_s = others_s
         self._bounds = bounds
         self._owned_folders = owned_folders
         self._live = live
@@ -195,13 +246,11 @@ class SharedFiles:
             StorageUnavailableError: storage fails.
         """
 
-        def add(
-            kept: LocationSet, storage: CatalogStorage, table: LiveTable, its_storage: CatalogStorage
-        ) -> None:
+        def add(kept: LocationSet, dropped: _Dropped, table: LiveTable, its_storage: CatalogStorage) -> None:
             folder = shared_folder(table)
             if folder is None:
-                self._add_reachable(kept, storage, table, its_storage)
-            elif storage.shares_below(folder, its_storage):
+                self._add_reachable(kept, dropped, table, its_storage)
+            elif dropped.storage.shares_below(folder, its_storage):
                 kept.add_folder(folder)
 
         dropped = self._dropped(storage, table_uuid, folder_area(folders), self._live.storages())
@@ -229,16 +278,14 @@ class SharedFiles:
             StorageUnavailableError: storage fails.
         """
 
-        def add(
-            kept: LocationSet, storage: CatalogStorage, table: LiveTable, its_storage: CatalogStorage
-        ) -> None:
-            if storage.shares_below(table.location, its_storage) and (
+        def add(kept: LocationSet, dropped: _Dropped, table: LiveTable, its_storage: CatalogStorage) -> None:
+            if dropped.storage.shares_below(table.location, its_storage) and (
                 lies_below(table.location, folder) or self._is_foreign(table)
             ):
                 kept.add_folder(table.location)
-            self._add_owned(kept, storage, table, its_storage)
+            self._add_owned(kept, dropped, table, its_storage)
             if has_metadata(table.metadata_location):
-                self._add_reachable(kept, storage, table, its_storage, complete=True)
+                self._add_reachable(kept, dropped, table, its_storage, complete=True)
 
         area = folder_area([folder])
         self._add_needed(files, self._dropped(storage, "", area, self._live.storages()), add, only)
@@ -255,13 +302,15 @@ class SharedFiles:
         area: Area,
         storages: Mapping[UUID, CatalogStorage],
     ) -> _Dropped:
-        return _Dropped(storage, table_uuid, area, storages, _Scopes(storages, self._bounds))
+        others = _OtherAccounts(self._live, storage.account_id, area, self._others_s)
+        return _Dropped(storage, table_uuid, area, storages, _Scopes(storages, self._bounds), others)
 
     def _collect(self, dropped: _Dropped, add: _AddNeeded, lease: Lease | None) -> KeptFiles:
         kept, positions = LocationSet(), self._live.positions()
 
         def catch_up(kept: LocationSet) -> None:
             nonlocal positions
+            dropped.others.give(self._others_s * _OTHERS_AT_A_BATCH)
             seen, positions = positions, self._live.positions()
             changed = self._live.changed(seen, positions) if positions != seen else ()
             self._add_near(kept, dropped, add, [NearTable(table) for table in changed])
@@ -296,7 +345,7 @@ class SharedFiles:
             its_storage = dropped.storages[table.catalog_id]
             if table.kind == "table":
                 with self._of_account(dropped, table):
-                    add(kept, dropped.storage, table, its_storage)
+                    add(kept, dropped, table, its_storage)
             elif dropped.storage.shares(table.metadata_location, its_storage):
                 kept.keep(table.metadata_location)
 
@@ -311,10 +360,10 @@ class SharedFiles:
         try:
             yield
         except SharedFilesUnknownError:
-            own = self._live.own_storages().get(table.catalog_id)
-            if own is None or own.account_id == dropped.storage.account_id:
+            are_apart = dropped.others.are_apart(table.catalog_id)
+            if are_apart is None:
                 raise
-            if overlaps(dropped.area, folder_area(map(str, own.allowed.roots))):
+            if not are_apart:
                 raise SharedFilesUnknownError(
                     "Cannot tell which files a table of another account needs in a location that both may use"
                 ) from None
@@ -332,18 +381,25 @@ class SharedFiles:
         is_twin = table.table_uuid.lower() == dropped.table_uuid.lower()
         if near.is_indexed or is_twin:
             return True
-        return overlaps(common, self._read(table, its_storage, dropped.scopes, found))
+        dropped.others.check(table, its_storage)
+        return overlaps(common, self._read(dropped, table, its_storage, found))
 
     def _read(
-        self, table: LiveTable, storage: CatalogStorage, scopes: _Scopes, found: list[StoredArea]
+        self, dropped: _Dropped, table: LiveTable, storage: CatalogStorage, found: list[StoredArea]
     ) -> Area:
         """The area of a live entry, which also goes to `found`, unless it may soon be another one."""
+        scopes = dropped.scopes
         if table.kind == "view":
             area = FoundArea(file_area([table.metadata_location]))
         else:
             try:
                 area = self._areas.area(
-                    storage, table.location, table.metadata_location, self._metadata(table), table.entry_id
+                    storage,
+                    table.location,
+                    table.metadata_location,
+                    self._metadata(table),
+                    table.entry_id,
+                    check=lambda: dropped.others.check(table, storage),
                 )
             except BoundExceededError as error:
                 found.append(StoredArea(table.state, scopes.of_roots(storage), (), error.message))
@@ -362,30 +418,31 @@ class SharedFiles:
         return None
 
     def _add_reachable_and_owned(
-        self, kept: LocationSet, storage: CatalogStorage, table: LiveTable, its_storage: CatalogStorage
+        self, kept: LocationSet, dropped: _Dropped, table: LiveTable, its_storage: CatalogStorage
     ) -> None:
-        self._add_owned(kept, storage, table, its_storage)
+        self._add_owned(kept, dropped, table, its_storage)
         if has_metadata(table.metadata_location):
-            self._add_reachable(kept, storage, table, its_storage)
+            self._add_reachable(kept, dropped, table, its_storage)
 
     def _add_owned(
-        self, kept: LocationSet, storage: CatalogStorage, table: LiveTable, its_storage: CatalogStorage
+        self, kept: LocationSet, dropped: _Dropped, table: LiveTable, its_storage: CatalogStorage
     ) -> None:
         owned = self._owned_folders.get(table.format)
         for folder in () if owned is None else owned(table):
-            if storage.shares_below(folder, its_storage):
+            if dropped.storage.shares_below(folder, its_storage):
                 kept.add_folder(folder)
 
     def _add_reachable(
         self,
         kept: LocationSet,
-        storage: CatalogStorage,
+        dropped: _Dropped,
         table: LiveTable,
         its_storage: CatalogStorage,
         *,
         complete: bool = False,
     ) -> None:
         """Adds what the metadata reaches; `complete`: a missing file makes the table unknown."""
+        dropped.others.check(table, its_storage)
         document = self._live.document(table)
         if document is None:
             return
@@ -393,7 +450,8 @@ class SharedFiles:
             metadata = TableMetadata.parse(document)
             reachable = ReachableFiles(its_storage, table.metadata_location, metadata, self._bounds)
             for location in chain((file.location for file in reachable), self._live.sidecars(table)):
-                if storage.shares(location, its_storage):
+                dropped.others.check(table, its_storage)
+                if dropped.storage.shares(location, its_storage):
                     kept.keep(location)
         except InvalidMetadataError as error:
             raise _unknown(table, error.message) from error

@@ -7,20 +7,106 @@ after COMMIT. If a purger raises, the table stays dropped, and a worker calls th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol
 from uuid import UUID
 
 import msgspec
 
+from floecat.errors import BadRequestError
 from floecat.events.table_events import TableEvent
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.purge.progress import PurgeProgress
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.store import job_claims, purger_rows
+from floecat.store.database.engine import Connection, Store
 from floecat.store.documents import decompress
 from floecat.store.job_claims import Lease
+from floecat.store.leases import LeaseLostError
 
-__all__ = ["PurgeRequest", "Purger", "PurgerContext"]
+__all__ = ["PurgeRequest", "Purger", "PurgerContext", "PurgerRows"]
+
+_KEY_BYTES: Final = 256
+_PAGE: Final = 100
+
+
+class PurgerRows:
+    """Rows of a purger, for one purge: bytes by key, in the store of the catalog. They go with the job.
+
+    Each change is a transaction: what was put is there for the next attempt, in any process. Other purges
+    have rows of their own.
+    """
+
+    def __init__(self, store: Store, lease: Lease, most_bytes: int) -> None:
+        """Opens the rows of a job.
+
+        Args:
+            store: holds them.
+            lease: under which they may be changed.
+            most_bytes: of all rows of the job; each counts with 256 bytes more than its value.
+        """
+        self._store = store
+        self._lease = lease
+        self._most_bytes = most_bytes
+
+    def get(self, key: str) -> bytes | None:
+        """The value of a key; `None` if there is none."""
+        with self._store.read() as conn:
+            return purger_rows.get(conn, self._lease.job_id, key)
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        """Yields keys and values, in the order of the keys' bytes."""
+        after = ""
+        while True:
+            with self._store.read() as conn:
+                found = purger_rows.page(conn, self._lease.job_id, after, _PAGE)
+            yield from found
+            if len(found) < _PAGE:
+                return
+            after = found[-1][0]
+
+    def put(self, key: str, value: bytes) -> None:
+        """Stores a value, in place of the one before.
+
+        Raises:
+            BadRequestError: the key is empty, not text, or has more than 256 bytes; or the rows would be too
+                large (`floecat.purge.purger-rows-bytes`).
+            LeaseLostError: the purge is another worker's, or is to be cancelled.
+            StoreUnavailableError: the store fails.
+        """
+        if not key or "\0" in key or len(key.encode(errors="replace")) > _KEY_BYTES:
+            raise BadRequestError(f"The key of a purger's row must be a text of 1 to {_KEY_BYTES} bytes")
+
+        def work(conn: Connection) -> None:
+            # under the lock of the job, so that no other put is between the look at the size and this one
+            self._hold(conn)
+            others = purger_rows.size_bytes(conn, self._lease.job_id, key, _KEY_BYTES)
+            if others + _KEY_BYTES + len(value) > self._most_bytes:
+                raise BadRequestError(
+                    f"The rows of a purger would have more than {self._most_bytes} bytes"
+                    " (floecat.purge.purger-rows-bytes)"
+                )
+            purger_rows.put(conn, self._lease.job_id, key, value)
+
+        self._store.run(work)
+
+    def delete(self, key: str) -> None:
+        """Deletes a key; one that is missing is fine.
+
+        Raises:
+            LeaseLostError: the purge is another worker's, or is to be cancelled.
+            StoreUnavailableError: the store fails.
+        """
+
+        def work(conn: Connection) -> None:
+            self._hold(conn)
+            purger_rows.delete(conn, self._lease.job_id, key)
+
+        self._store.run(work)
+
+    def _hold(self, conn: Connection) -> None:
+        if not job_claims.is_held(conn, self._lease):
+            raise LeaseLostError
 
 
 class PurgeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +139,8 @@ class PurgeRequest(msgspec.Struct, frozen=True, kw_only=True):
     check: Callable[[], None]
     """To be called before each step that cannot be undone; raises if the work must stop, as when another
     worker holds the row. Renews nothing: that happens in the background."""
+    rows: PurgerRows
+    """Where the purger keeps what it must know at the next attempt."""
     attachment: Callable[[], bytes | None]
     """Reads the metadata as of the drop, compressed as the store keeps it."""
 

@@ -27,7 +27,7 @@ Feature: Files of dropped tables
       | disk         | 50000  | 5       |
       | disk         | 500000 | 5       |
       | an S3 server | 50000  | 5       |
-      | an S3 server | 500000 | 5       |
+      | an S3 server | 100000 | 5       |
 
   Scenario Outline: A drop without purge keeps every file, and the table comes back
     Given a service on disk

@@ -16,7 +16,8 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-import floecat.store.statistics.schema  # noqa: F401 - its tables belong to the schema
+import floecat.store.purger_rows  # its tables belong to the schema, as those of the next
+import floecat.store.statistics.schema  # noqa: F401
 from floecat.errors import SettingsError
 from floecat.purge.purge_jobs import PurgePayload
 from floecat.store import jobs, tables

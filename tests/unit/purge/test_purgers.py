@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from floecat.auth.principals import Principal
 from floecat.entries.calls import PageRequest, RequestKey
 from floecat.errors import PurgeFailedError, SettingsError, StorageUnavailableError
 from floecat.events.commit_cursor import CommitCursor
@@ -18,10 +22,11 @@ from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarte
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
 from floecat.purge.progress import progress_of
-from floecat.purge.spi import PurgerContext, PurgeRequest
+from floecat.purge.spi import PurgerContext, PurgeRequest, PurgerRows
 from floecat.runtime import open_kernel
-from floecat.settings import PurgeSettings
-from tests.unit.purge.kernels import NAME, PurgeBench
+from floecat.settings import PurgeSettings, Settings, StorageSettings
+from floecat.store.job_claims import Lease
+from tests.unit.purge.kernels import NAME, PurgeBench, SetClock
 
 PURGERS_PAGE = Path(__file__).parents[3] / "docs" / "purgers.md"
 
@@ -50,6 +55,23 @@ class RecordingPurger:
 
     def close(self) -> None:
         self.closed = True
+
+
+class OutboxPurger(RecordingPurger):
+    """Hands files over one by one, notes each, and is killed after the one that its properties name."""
+
+    def purge_table(self, request: PurgeRequest) -> None:
+        log = Path(self.properties["log"])
+        for number in range(4):
+            if request.rows.get(f"{number}") is None:
+                with log.open("a") as file:
+                    file.write(f"{request.attempt}: {number}\n")
+                request.rows.put(f"{number}", str(request.attempt).encode())
+            if self.properties.get("killed-after") == str(number):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def name(self) -> str:
+        return "outbox"
 
 
 class NoPurger:
@@ -191,6 +213,38 @@ def test_a_purger_that_always_fails_ends_as_dead_letter(drops: Callable[..., Dro
     failed = bench.events[-1]
     assert isinstance(failed, PurgeFailed)
     assert (failed.attempts, failed.error) == (3, "internal error: RuntimeError")
+
+
+KILLED = f"""
+import sys
+from pathlib import Path
+from floecat.settings import PurgeSettings
+from tests.unit.purge.kernels import NAME, PurgeBench
+properties = {{"log": sys.argv[2], "killed-after": "1"}}
+bench = PurgeBench(Path(sys.argv[1]), PurgeSettings(purger="{__name__}:OutboxPurger", properties=properties))
+bench.new_table("t")
+bench.kernel.drops.drop(bench.call, NAME, purge=True)
+"""
+
+
+def test_a_purger_that_was_killed_goes_on_from_its_rows(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path, log], check=False, timeout=300)
+    assert killed.returncode == -signal.SIGKILL
+    purge = PurgeSettings(purger=f"{__name__}:OutboxPurger", properties={"log": str(log)})
+    settings = Settings(data_dir=str(tmp_path / "data"), storage=StorageSettings(fsync=False), purge=purge)
+    clock = SetClock()
+    clock.ms += purge.lease_timeout_ms + purge.backoff_max_ms
+    kernel = open_kernel(settings, clock=clock)
+    gateway = settings.gateway
+    call = kernel.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
+    assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    (job,) = kernel.jobs.list(call)
+    assert job.attempts == 2
+    assert log.read_text().splitlines() == ["1: 0", "1: 1", "2: 2", "2: 3"]
+    rows = PurgerRows(kernel.store, Lease(job.id, "", 0), 0)
+    assert list(rows) == [("0", b"1"), ("1", b"1"), ("2", b"2"), ("3", b"2")]
+    kernel.close()
 
 
 def test_a_process_with_another_purger_leaves_the_files(drops: Callable[..., Drops]) -> None:

@@ -28,7 +28,7 @@ from floecat.purge.progress import progress_of
 from floecat.purge.purge_jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, Purgers, ReachableFilesPurger
 from floecat.purge.shared_files import SharedFiles
-from floecat.purge.spi import PurgerContext
+from floecat.purge.spi import PurgerContext, PurgerRows
 from floecat.purge.table_purge import TablePurge
 from floecat.settings import PurgeSettings
 from floecat.storage.catalog_storage import CatalogStorage
@@ -170,7 +170,7 @@ def new_kind(
     context = PurgerContext(server_identity="here:1", storage=storage, emit=listeners.emit)
     clock = clock or SetClock()
     purgers = Purgers(SQL_ASYNC, {}, context, [ReachableFilesPurger(SQL_ASYNC, purge, clock)])
-    work = PurgeWork(purgers, listeners, clock)
+    work = PurgeWork(purgers, listeners, clock, lambda lease: PurgerRows(store, lease, 0))
     settings = PurgeSettings(lease_timeout_ms=lease_ms, max_attempts=max_attempts)
     backoff = Backoff(base_ms=1000, max_ms=5000, random_fraction=lambda: 0.0)
     return msgspec.structs.replace(purge_kind(work, settings), backoff=backoff)

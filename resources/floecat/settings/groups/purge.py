@@ -26,6 +26,9 @@ class PurgeSettings(Group, frozen=True, kw_only=True):
     properties: Annotated[Mapping[str, str], mapping(secret=True)] = {}
     """Properties of a purger of another package."""
 
+    purger_rows_bytes: Annotated[int, integer(minimum=0)] = 1 << 20
+    """Most bytes that a purger of another package keeps in the store for one purge."""
+
     worker_threads: Annotated[int, integer(minimum=1, maximum=64)] = 4
     """Jobs that one process works on at a time. Requests that purge at once wait for their turn, too, where
     each table is purged in a process of its own."""

@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["HEAD_REVISION", "VERSION_TABLE"]
 
-HEAD_REVISION: Final = "0014"
+HEAD_REVISION: Final = "0015"
 """The revision that this code works with. Revision ids are numbers of four digits, so they sort by age."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"

@@ -42,6 +42,11 @@ def table(service: Service, name: str, files: int) -> None:
     service.make(name, files)
 
 
+@given(parsers.parse('a table "{name}" of {files:d} files, of which {written:d} are there'))
+def table_with_lost_files(service: Service, name: str, files: int, written: int) -> None:
+    service.make(name, files, written=written)
+
+
 @given(parsers.parse("{tables:d} tables of {files:d} files each"))
 def many_tables(service: Service, tables: int, files: int) -> None:
     for number in range(tables):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
@@ -22,6 +23,8 @@ from tests.engines.trino.conftest import page_settings
 from tests.engines.trino_server import TrinoServer, running_trino
 
 _LIFETIME_S = 20
+_LIFETIME_FOR_TRINO_S = 120
+"""Each statement has a token of its own, which is not renewed."""
 
 
 class Engine(NamedTuple):
@@ -31,6 +34,7 @@ class Engine(NamedTuple):
     catalog: str
     schema: str = "SCHEMA"
     text: str = "VARCHAR"
+    lifetime_s: int = _LIFETIME_S
 
     def rows(self, table: str) -> list[tuple[str, ...]]:
         """The rows as texts, in order."""
@@ -43,9 +47,9 @@ def short(make_client: MakeClient) -> Login:
     return make_client(access_token_lifespan=str(_LIFETIME_S))
 
 
-def _wait_for_expiry() -> None:
+def _wait_for_expiry(lifetime_s: int = _LIFETIME_S) -> None:
     """Until the service refuses every token that anybody has now."""
-    time.sleep(_LIFETIME_S + LEEWAY_S + 1)
+    time.sleep(lifetime_s + LEEWAY_S + 1)
 
 
 def _pyiceberg(secured: Warehouse, login: Login) -> Any:
@@ -88,11 +92,11 @@ def trino_server() -> Iterator[TrinoServer]:
 
 
 @pytest.fixture
-def trino(trino_server: TrinoServer, secured: Warehouse, short: Login) -> Iterator[Engine]:
-    name = secured.name
-    trino_server.add_catalog(name, page_settings(secured, short.placeholders))
-    yield Engine(trino_server.run, name)
-    trino_server.remove_catalog(name)
+def trino(trino_server: TrinoServer, secured: Warehouse, make_client: MakeClient) -> Iterator[Engine]:
+    login = make_client(access_token_lifespan=str(_LIFETIME_FOR_TRINO_S))
+    trino_server.add_catalog(secured.name, page_settings(secured, login.placeholders))
+    yield Engine(trino_server.run, secured.name, lifetime_s=_LIFETIME_FOR_TRINO_S)
+    trino_server.remove_catalog(secured.name)
 
 
 def test_pyiceberg(secured: Warehouse, short: Login, engine: EngineReport) -> None:
@@ -126,11 +130,8 @@ def test_rows_come_back(
         client.run(f"CREATE TABLE {table} (id INT, region {client.text})")
         client.run(f"INSERT INTO {table} VALUES (1, 'east'), (2, 'west')")
         assert client.rows(table) == [("1", "east"), ("2", "west")]
-    _wait_for_expiry()
-    with engine.step(f"{name}: select after the token has ended"):
-        assert client.rows(table) == [("1", "east"), ("2", "west")]
-    _wait_for_expiry()
-    with engine.step(f"{name}: insert after the token has ended"):
+    _wait_for_expiry(client.lifetime_s)
+    with engine.step(f"{name}: insert and select after the token has ended"):
         client.run(f"INSERT INTO {table} VALUES (3, 'south')")
         assert client.rows(table) == [("1", "east"), ("2", "west"), ("3", "south")]
     with engine.step(f"{name}: PyIceberg reads what it wrote"):
@@ -138,3 +139,21 @@ def test_rows_come_back(
         found = catalog.load_table(f"{namespace}.orders").scan().to_arrow().to_pylist()
         catalog.close()
         assert sorted(row["id"] for row in found) == [1, 2, 3]
+
+
+def test_exchange_of_tokens(
+    spark: SparkSession, secured: Warehouse, make_client: MakeClient, engine: EngineReport
+) -> None:
+    clients = {}
+    for allowed in ("true", "false"):
+        login = make_client(access_token_lifespan=str(_LIFETIME_S), standard_token_exchange_enabled=allowed)
+        settings = properties(login.of_page("properties"))
+        del settings["spark.sql.catalog.floecat.token-exchange-enabled"]
+        clients[allowed] = _spark(spark, secured, settings)
+        clients[allowed].run("SHOW SCHEMAS")
+    _wait_for_expiry()
+    with engine.step("Spark exchanges the token of a client that may"):
+        clients["true"].run("SHOW SCHEMAS")
+    with engine.step("Spark's token ends where the client may not"), pytest.raises(Py4JJavaError) as refused:
+        clients["false"].run("SHOW SCHEMAS")
+    assert "The bearer token has expired" in str(refused.value)

@@ -183,7 +183,7 @@ class _Scan:
         self._tests = tuple(tests_of(target.filter))
         self._residuals = Residuals(target.filter)
         self._large_sets = {
-            each.predicate.place: each.body
+            each.place: each.body
             for each in bound_predicates(target.filter)
             if isinstance(each.body, Test) and is_large_set(each.body)
         }

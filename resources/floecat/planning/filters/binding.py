@@ -28,6 +28,7 @@ from floecat.planning.filters.bound import (
 )
 from floecat.planning.filters.comparisons import compare, compare_transformed
 from floecat.planning.filters.expressions import And, Constant, Expression, Not, Or, Predicate, Term
+from floecat.planning.filters.finite import with_finite_values
 from floecat.planning.filters.literals import FLOATS, Canonical, canonical, json_number
 from floecat.planning.filters.transforms import result_type
 
@@ -154,7 +155,7 @@ class _Binder:
                 return self._predicate(expression, negated=negated)
 
     def _predicate(self, sent: Predicate, *, negated: bool) -> Bound:
-        found: dict[tuple[int, PrimitiveType | None], tuple[Predicate, Body]] = {}
+        found: dict[tuple[int, PrimitiveType | None], tuple[Expression, Body]] = {}
         refused: list[BadRequestError] = []
         for columns in self._schemas:
             try:
@@ -167,13 +168,13 @@ class _Binder:
         if not found:
             raise refused[0]
         bound = list(found.values())
-        predicate, body = bound[0]
+        residual, body = bound[0]
         if len(bound) > 1:
             body = Either(tuple(body for _, body in bound))
-        return body if body in (ALWAYS, NEVER) else BoundPredicate(predicate, body)
+        return body if body in (ALWAYS, NEVER) else BoundPredicate(residual, sent.place, body)
 
 
-def _in_schema(columns: Columns, field_id: int, sent: Predicate, *, negated: bool) -> tuple[Predicate, Body]:
+def _in_schema(columns: Columns, field_id: int, sent: Predicate, *, negated: bool) -> tuple[Expression, Body]:
     """A predicate on a column, as residuals have it, and its tests."""
     columns.check_filtered(field_id, sent.place)
     type = columns.type_of(field_id)
@@ -200,6 +201,8 @@ def _in_schema(columns: Columns, field_id: int, sent: Predicate, *, negated: boo
         predicate = _with_numbers(predicate)
     if transform is None:
         body = compare(operation, field_id, tested, values, negated=negated)
+        if tested.name in FLOATS:
+            return with_finite_values(predicate, values, tested, negated=negated), body
         return _in_order(predicate, values, body), body
     return predicate, compare_transformed(operation, transform, field_id, type, tested, values)
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.planning.filters.expressions import Predicate
+from floecat.planning.filters.expressions import Expression
 from floecat.planning.filters.literals import FLOATS, Canonical
 
 __all__ = [
@@ -63,11 +63,14 @@ class BoundPredicate(msgspec.Struct, frozen=True):
     """A predicate of the filter.
 
     Attributes:
-        predicate: without negation, with the column's name in the schema.
+        residual: what is left of it where partitions do not decide it: without negation, with the column's
+            name in the schema.
+        place: where it is in the filter.
         body: its tests.
     """
 
-    predicate: Predicate
+    residual: Expression
+    place: str
     body: Body
 
 

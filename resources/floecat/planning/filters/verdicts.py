@@ -117,7 +117,7 @@ def _simplify(bound: Bound, states: Iterator[int]) -> Expression:
     match bound:
         case BoundPredicate():
             state = next(states)
-            return bound.predicate if state == _OPEN else TRUE if state == _HOLDS else FALSE
+            return bound.residual if state == _OPEN else TRUE if state == _HOLDS else FALSE
         case Group():
             result: Expression = TRUE if bound.is_and else FALSE
             for part in bound.parts:

@@ -10,7 +10,7 @@ from floecat.planning.files.scans import ScanPlan, ScanRequest
 from floecat.planning.files.targets import resolve, spec_types
 from floecat.planning.filters.bound import bound_predicates
 from floecat.planning.filters.expression_json import parse_filter
-from floecat.planning.filters.expressions import Predicate
+from floecat.planning.filters.expressions import Predicate, predicates_of
 from floecat.planning.plans.plan_answers import TaskChunk
 from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.planning.plans.pyiceberg_partitions import pyiceberg_partitions
@@ -43,7 +43,7 @@ def plan_chunks(
 def residual_predicates(scan: PlannedScan) -> Iterator[Predicate]:
     """The predicates of a scan as its residuals have them."""
     for bound in bound_predicates(resolve(scan.metadata, scan_request(scan)).filter):
-        yield bound.predicate
+        yield from predicates_of(bound.residual)
 
 
 def count_files(

@@ -148,12 +148,10 @@ def _encode_plain(value: object) -> str:
 
 
 def _encode_float(value: float) -> str:
-    # JSON has no numbers for these; Java's writer puts the names in quotes
-    return (
-        repr(value)
-        if np.isfinite(value)
-        else {"inf": '"Infinity"', "-inf": '"-Infinity"'}.get(str(value), '"NaN"')
-    )
+    # Readers take a number beyond all for infinity, and no name. JSON has no number for NaN.
+    if np.isfinite(value):
+        return repr(value)
+    return {"inf": "1e999", "-inf": "-1e999"}.get(str(value), '"NaN"')
 
 
 def _encode_decimal(value: Decimal) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -21,10 +22,12 @@ from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.files.scan_planning import ScanPlanner
 from floecat.planning.files.scans import ScanPlan, ScanRequest
 from floecat.planning.files.targets import resolve, spec_types
 from floecat.planning.filters.expression_json import parse_filter, write_expression
+from floecat.planning.plans.json_columns import single_values
 from floecat.planning.plans.pyiceberg_partitions import pyiceberg_partitions
 from floecat.planning.plans.task_answers import (
     ChunkSize,
@@ -165,6 +168,17 @@ def test_pyiceberg_reads_them(planner: ScanPlanner, tmp_path: Path) -> None:
                 assert task.residual_filter is not None
                 written = parse_filter(json.loads(task.residual_filter.model_dump_json()))
                 assert _shape(write_expression(written)) == _shape(sent["residual-filter"])
+
+
+@pytest.mark.parametrize("name", ["float", "double"])
+def test_an_infinite_partition_is_a_number(iceberg_java: JavaGateway, name: str) -> None:
+    values = pa.array([math.inf, -math.inf, 1.5], {"float": pa.float32(), "double": pa.float64()}[name])
+    written = single_values(values, PrimitiveType(name)).to_pylist()
+    assert written == ["1e999", "-1e999", "1.5"]
+    jvm: Any = iceberg_java.jvm
+    type = jvm.org.apache.iceberg.types.Types.fromPrimitiveString(name)
+    read = [jvm.org.apache.iceberg.SingleValueParser.fromJson(type, text) for text in written]
+    assert read == [float(text) for text in written] == values.to_pylist()
 
 
 def test_files_of_hive_that_pyiceberg_reads(planner: ScanPlanner, tmp_path: Path) -> None:

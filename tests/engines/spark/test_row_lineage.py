@@ -82,22 +82,39 @@ def test_variants(lake: Lake, engine: EngineReport) -> None:
         assert lake.spark.sql(f"SELECT {field} FROM server.{table} WHERE id = 1") == [(1,)]
 
 
+_OF_DEFAULTS = ("n = 7", "n > 6 AND id < 2", "n IS NULL", "n IS NOT NULL", "n <> 7", "n IN (7, 8)", "n < 7")
+
+
 def test_default_values(lake: Lake, engine: EngineReport) -> None:
     """Spark reads initial defaults; it makes none in tables of a catalog."""
     table = f"{lake.create_namespace()}.t"
-    with engine.step("initial default"):
-        lake.spark.sql(f"CREATE TABLE client.{table} (id int) TBLPROPERTIES ('format-version' = '3')")
-        lake.spark.sql(f"INSERT INTO client.{table} VALUES (1), (2)")
-        namespace, name = table.split(".")
-        path = f"{lake.http.tables_path((namespace,))}/{name}"
-        schema = lake.http.get(path).json()["metadata"]["schemas"][0]
-        added = {"id": 2, "name": "n", "type": "int", "required": False}
-        schema["fields"].append({**added, "initial-default": 7, "write-default": 8})
-        updates = [
-            {"action": "add-schema", "schema": {**schema, "schema-id": 1}},
-            {"action": "set-current-schema", "schema-id": -1},
-        ]
-        assert lake.http.post(path, {"requirements": [], "updates": updates}).is_success
-        lake.spark.sql(f"INSERT INTO client.{table} VALUES (3, NULL)")
-        assert lake.rows(table) == [(1, 7), (2, 7), (3, None)]
-        assert lake.spark.sql(f"SELECT id FROM server.{table} WHERE n = 7 ORDER BY id") == [(1,), (2,)]
+    lake.spark.sql(f"CREATE TABLE client.{table} (id int) TBLPROPERTIES ('format-version' = '3')")
+    lake.spark.sql(f"INSERT INTO client.{table} VALUES (1), (2)")
+    namespace, name = table.split(".")
+    path = f"{lake.http.tables_path((namespace,))}/{name}"
+    schema = lake.http.get(path).json()["metadata"]["schemas"][0]
+    added = {"id": 2, "name": "n", "type": "int", "required": False}
+    schema["fields"].append({**added, "initial-default": 7, "write-default": 8})
+    updates = [
+        {"action": "add-schema", "schema": {**schema, "schema-id": 1}},
+        {"action": "set-current-schema", "schema-id": -1},
+    ]
+    assert lake.http.post(path, {"requirements": [], "updates": updates}).is_success
+
+    def check(when: str, rows: list[tuple[int, int | None]], found: list[list[int]]) -> None:
+        with engine.step(f"initial default, {when}"):
+            assert lake.rows(table) == rows
+        pyiceberg = lake.pyiceberg.load_table(table)
+        for condition, expected in zip(_OF_DEFAULTS, found, strict=True):
+            with engine.step(f"{condition}, {when}"):
+                for planner in PLANNERS:
+                    ids = lake.spark.sql(f"SELECT id FROM {planner}.{table} WHERE {condition} ORDER BY id")
+                    assert [id for (id,) in ids] == expected, (planner, condition)
+            with engine.step(f"{condition} by PyIceberg, {when}"):
+                ids = pyiceberg.scan(row_filter=condition).to_arrow()["id"].to_pylist()
+                assert sorted(ids) == expected, condition
+
+    check("before the next snapshot", [(1, 7), (2, 7)], [[1, 2], [1], [], [1, 2], [], [1, 2], []])
+    lake.spark.sql(f"INSERT INTO client.{table} VALUES (3, NULL), (4, 9)")
+    rows = [(1, 7), (2, 7), (3, None), (4, 9)]
+    check("after it", rows, [[1, 2], [1], [3], [1, 2, 4], [4], [1, 2], []])

@@ -76,6 +76,8 @@ def open_planning(
         parts.memory.cache("plan-filters"),
         files_per_chunk=gateway.plan_task_files_per_task,
         chunk_bytes=gateway.plan_task_bytes,
+        # a task is in memory as it is rendered, and as it is answered
+        task_bytes=settings.limits.working_memory_bytes // 2,
     )
     rows = PlanRows(store, clock, ttl_ms=gateway.plan_task_ttl.ms)
     work = PlanJobs(

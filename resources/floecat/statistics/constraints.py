@@ -23,10 +23,11 @@ from floecat.errors import AlreadyExistsError, IllegalArgumentError, NotFoundErr
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.statistics.records import check_numbers
-from floecat.statistics.snapshots import ALL, Snapshots, fetch_records, size_of
+from floecat.statistics.snapshots import ALL, Snapshots, size_of
 from floecat.store import page_tokens
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import ForeignKeyError, TransactionConflictError
+from floecat.store.record_pages import fetch_records
 from floecat.store.statistics.snapshot_records import CONSTRAINTS, RecordRow
 from floecat.working_memory import take_memory
 

@@ -15,10 +15,11 @@ from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import BadRequestError, IllegalArgumentError, NotFoundError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.statistics.records import FileTarget, check_numbers, target_storage_id
-from floecat.statistics.snapshots import ALL, Snapshots, fetch_records, size_of
+from floecat.statistics.snapshots import ALL, Snapshots, size_of
 from floecat.statistics.target_statistics import MOST_RECORDS, put_rows
 from floecat.store import page_tokens
 from floecat.store.database.engine import Store
+from floecat.store.record_pages import fetch_records
 from floecat.store.statistics.snapshot_records import INDEX_ARTIFACTS, RecordRow
 from floecat.working_memory import take_memory
 

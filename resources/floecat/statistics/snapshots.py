@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 from uuid import UUID
 
@@ -13,21 +11,14 @@ from floecat.entries.lookup import Entries, Entry
 from floecat.entries.names import missing_table
 from floecat.errors import NotFoundError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.iceberg.values.bounds import process_bounds
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.table_states import CurrentTables, named_snapshot_id
-from floecat.store.database.engine import Connection, Store
-from floecat.store.statistics.snapshot_records import RecordRow
-from floecat.working_memory import take_memory
 
 __all__ = [
     "ALL",
     "LARGEST_PAGE",
-    "Fetched",
     "Snapshots",
     "TableSnapshot",
-    "fetch_records",
-    "fitting",
     "size_of",
 ]
 
@@ -107,45 +98,6 @@ class Snapshots:
         if not strict and snapshot is not None and is_id and int(snapshot) <= _LAST_ID:
             return TableSnapshot(entry, int(snapshot))
         return _resolve(entry, snapshot)
-
-
-class Fetched(NamedTuple):
-    """Records of a page, in the order of a listing."""
-
-    rows: Sequence[RecordRow]
-    has_more: bool
-
-
-def fetch_records(
-    store: Store,
-    sizes: Callable[[Connection, int], Sequence[int]],
-    rows: Callable[[Connection, int], Sequence[RecordRow]],
-    most: int,
-) -> Fetched:
-    """Reads records for an answer, within its bound in bytes, on working memory of the request.
-
-    Args:
-        store: the store.
-        sizes: the bytes of so many records, in order.
-        rows: so many records, in order.
-        most: how many are wanted.
-
-    Raises:
-        WorkingMemoryError: others held the memory all the time.
-        StoreUnavailableError: the store does not answer.
-    """
-    with store.read() as conn:
-        found = sizes(conn, most + 1)
-    count = fitting(found[:most], process_bounds.limits.record_page_bytes)
-    take_memory(sum(found[:count]))
-    with store.read() as conn:
-        return Fetched(rows(conn, count) if count else (), len(found) > count)
-
-
-def fitting(sizes: Sequence[int], most_bytes: int) -> int:
-    """How many of the first ones are together no larger; one in any case, if there is one."""
-    together = accumulate(sizes)
-    return next((max(1, place) for place, size in enumerate(together) if size > most_bytes), len(sizes))
 
 
 def size_of(request: PageRequest) -> int:

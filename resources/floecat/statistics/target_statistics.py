@@ -19,10 +19,11 @@ from floecat.statistics.records import (
     content_hash,
     target_storage_id,
 )
-from floecat.statistics.snapshots import ALL, Snapshots, TableSnapshot, fetch_records, size_of
+from floecat.statistics.snapshots import ALL, Snapshots, TableSnapshot, size_of
 from floecat.store import page_tokens
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import ForeignKeyError
+from floecat.store.record_pages import fetch_records
 from floecat.store.statistics.snapshot_records import TARGETS, RecordRow, SnapshotRecords
 from floecat.working_memory import take_memory
 

@@ -22,6 +22,7 @@ from floecat.iceberg.avro.record_starts import BlockPlace, RecordMarks, walk_rec
 from floecat.iceberg.avro.string_columns import Int64s
 from floecat.iceberg.avro.writer_schema import SchemaError, SchemaField, leaf_fields, parse_writer_schema
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds, exceeded
+from floecat.working_memory import take_memory
 
 __all__ = ["RecordReader", "Records", "Wanted"]
 
@@ -178,6 +179,7 @@ class RecordReader:
             size += len(records)
             if size > bounds.inflated_file_bytes:
                 raise self._exceeded("inflated_file_bytes", "it inflates to more bytes than")
+            take_memory(len(records))
             yield records, block.rows
 
     def _decode(self, blocks: _Blocks, wanted: Wanted) -> Iterator[Records]:

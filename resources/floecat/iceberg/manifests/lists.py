@@ -61,6 +61,12 @@ class ManifestFile(msgspec.Struct, frozen=True):
     first_row_id: int | None = None
     """Of data manifests since format version 3: row id of the first row whose file does not say its own."""
 
+    @property
+    def live_files_count(self) -> int | None:
+        """Added and existing files."""
+        counts = (self.added_files_count, self.existing_files_count)
+        return None if None in counts else sum(count or 0 for count in counts)
+
 
 _FIELDS = {
     "manifest_path": 500,

@@ -30,8 +30,9 @@ from floecat.planning.files.targets import ScanTarget
 from floecat.planning.filters.bound import Test, bound_predicates, is_large_set, tests_of
 from floecat.planning.filters.evidence import Evidence
 from floecat.planning.filters.expressions import TRUE
-from floecat.planning.filters.verdicts import Residuals, Verdict, combine
+from floecat.planning.filters.verdicts import Residuals, Verdict, combine, whole_residual
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.working_memory import current_reservation
 
 __all__ = ["ScanPlanner", "local_planner"]
 
@@ -47,6 +48,9 @@ _MANY: Final = 16
 
 _AHEAD_BYTES: Final = 64 << 20
 """The same, of all threads, as stored."""
+
+_VERDICTS_AT_ONCE: Final = 8_000_000
+"""Files that are judged together, times the tests of the filter."""
 
 
 class ScanPlanner:
@@ -176,7 +180,9 @@ class _Scan:
         self._planner = planner
         self._on_cold = on_cold
         self._pool = pool
-        self._ahead = ahead
+        # The memory of a request is taken by its own thread: no other request waits behind it.
+        self._is_metered = current_reservation() is not None
+        self._ahead = 1 if self._is_metered else ahead
         self._storage = storage
         self._target = target
         self._stop = stop
@@ -212,8 +218,9 @@ class _Scan:
             batches=self._batches(self._chosen(data)),
             deletes=[each.files.content_files(each.rows, target.stats_ids) for each in found],
             residuals=self._residuals.found,
+            whole=whole_residual(target.filter),
             counters=self._counters,
-            files_by_manifest=[_live_files(manifest) for manifest in data],
+            files_by_manifest=[manifest.live_files_count for manifest in data],
             has_other_deletes=any(each.manifest_path not in self._other for each in deletes),
         )
 
@@ -271,9 +278,10 @@ class _Scan:
                 continue
             summaries = [manifests[place].partitions for place in places]
             nothing = np.zeros(len(places), np.bool_)
-            verdicts = [Verdict(by_summaries(test, spec, summaries), nothing) for test in self._tests]
-            cannot = combine(self._target.filter, verdicts, len(places)).cannot
-            ruled_out.update(np.array(places)[cannot].tolist())
+            verdicts = (Verdict(by_summaries(test, spec, summaries), nothing) for test in self._tests)
+            ruled_out.update(
+                np.array(places)[combine(self._target.filter, verdicts, len(places)).cannot].tolist()
+            )
         if self._is_never():
             return []
         return [manifest for place, manifest in enumerate(manifests) if place not in ruled_out]
@@ -328,6 +336,8 @@ class _Scan:
         if held is not None:
             return held
         self._counters.manifests_decoded += 1
+        if self._is_metered:
+            return self._load(manifest, ids)
         return self._pool.submit(self._load, manifest, ids)
 
     def _check_stopped(self) -> None:
@@ -349,7 +359,7 @@ class _Scan:
         for manifest, spec, files in self._loaded(manifests, ids):
             rows = np.arange(len(files))
             if not spec.is_unpartitioned:
-                verdicts = [by_partition(test, spec, files, None) for test in self._tests]
+                verdicts = (by_partition(test, spec, files, None) for test in self._tests)
                 rows = np.flatnonzero(~combine(self._target.filter, verdicts, len(files)).cannot)
             if len(rows):
                 found.append(FoundDeletes(spec, files, rows))
@@ -369,45 +379,55 @@ class _Scan:
         """Without equality deletes of values that the filter rules out."""
         files, rows = found.files, found.rows
         deleted = [frozenset(ids or ()) for ids in files.column("equality_ids", rows).to_pylist()]
-        verdicts = []
-        for test in self._tests:
+        nothing = np.zeros(len(rows), np.bool_)
+
+        def verdict(test: Test) -> Verdict:
             # other columns of a delete file say nothing of the rows that it deletes
             compared = np.array([test.field_id in ids for ids in deleted])
-            cannot = by_metrics(test, files.metrics.get(test.field_id), rows, {}) & compared
-            verdicts.append(Verdict(cannot, np.zeros(len(rows), np.bool_)))
+            return Verdict(by_metrics(test, files.metrics.get(test.field_id), rows, {}) & compared, nothing)
+
+        verdicts = map(verdict, self._tests)
         return found._replace(rows=rows[~combine(self._target.filter, verdicts, len(rows)).cannot])
 
     # -- data files -----------------------------------------------------------------------------------------
 
     def _batches(self, manifests: Sequence[ManifestFile]) -> Iterator[FileTasks]:
         counters = self._counters
-        sure_rows = 0
         ids = self._stats_ids | self._equality_ids
-        decoded = counters.manifests_decoded
+        sure_rows, decoded = 0, counters.manifests_decoded
         for number, (_, spec, files) in enumerate(self._loaded(manifests, ids)):
             is_cold = len(manifests) - number > _MANY and counters.manifests_decoded - decoded > self._ahead
             if is_cold and self._on_cold is not None:
                 self._on_cold(ids)
                 self._on_cold = None
             counters.files += len(files)
-            tasks = self._tasks(spec, files)
-            if tasks is None:
-                continue
-            if counters.first_task_ms is None:
-                counters.first_task_ms = self._elapsed_ms()
-            counters.elapsed_ms = self._elapsed_ms()
-            yield tasks
-            sure_rows += self._sure_rows(tasks)
-            if self._target.min_rows is not None and sure_rows >= self._target.min_rows:
-                break
+            for rows in self._judged_together(files):
+                self._check_stopped()
+                tasks = self._tasks(spec, files, rows)
+                if tasks is None:
+                    continue
+                if counters.first_task_ms is None:
+                    counters.first_task_ms = self._elapsed_ms()
+                counters.elapsed_ms = self._elapsed_ms()
+                yield tasks
+                sure_rows += self._sure_rows(tasks)
+                if self._target.min_rows is not None and sure_rows >= self._target.min_rows:
+                    return
         counters.elapsed_ms = self._elapsed_ms()
+
+    def _judged_together(self, files: ManifestFiles) -> Sequence[Int64s | None]:
+        """The files of a manifest that may be read, in parts if tests and files are many; None for all."""
+        rows, size = self._appended(files), max(_VERDICTS_AT_ONCE // max(len(self._tests), 1), 1)
+        if len(files) <= size:
+            return [rows]
+        rows = np.arange(len(files)) if rows is None else rows
+        return np.split(rows, range(size, len(rows), size))
 
     def _elapsed_ms(self) -> float:
         return (time.perf_counter() - self._started) * 1000
 
-    def _tasks(self, spec: SpecTypes, files: ManifestFiles) -> FileTasks | None:
+    def _tasks(self, spec: SpecTypes, files: ManifestFiles, rows: Int64s | None) -> FileTasks | None:
         target, counters = self._target, self._counters
-        rows = self._appended(files)
         verdicts = [by_partition(test, spec, files, rows) for test in self._tests]
         size = len(files) if rows is None else len(rows)
         chosen = ~combine(target.filter, verdicts, size).cannot
@@ -451,17 +471,16 @@ class _Scan:
             return np.ones(size, np.bool_)
         everything = np.arange(len(files)) if rows is None else rows
         has_rows: Bools = files.numbers("record_count")[everything] != 0
-        if all(_is_decided(verdict) for verdict in verdicts):
+        if all(verdict.is_decided for verdict in verdicts):
             return has_rows
         memo: dict[Any, Evidence] = {}
-        judged = [
-            verdict._replace(cannot=verdict.cannot | self._cannot(test, files, everything, memo))
+        judged = (
+            verdict._replace(
+                cannot=verdict.cannot | by_metrics(test, files.metrics.get(test.field_id), everything, memo)
+            )
             for test, verdict in zip(self._tests, verdicts, strict=True)
-        ]
+        )
         return has_rows & ~combine(self._target.filter, judged, size).cannot
-
-    def _cannot(self, test: Test, files: ManifestFiles, rows: Int64s, memo: dict[Any, Evidence]) -> Bools:
-        return by_metrics(test, files.metrics.get(test.field_id), rows, memo)
 
     def _sure_rows(self, tasks: FileTasks) -> int:
         """Rows that surely match: of files without deletes and residual."""
@@ -472,20 +491,10 @@ class _Scan:
         return int(counts[sure].sum())
 
 
-def _live_files(manifest: ManifestFile) -> int | None:
-    counts = (manifest.added_files_count, manifest.existing_files_count)
-    return None if None in counts else sum(count or 0 for count in counts)
-
-
-def _is_decided(verdict: Verdict) -> bool:
-    return bool((verdict.cannot | verdict.must).all())
-
-
 def _narrowed(
     rows: Int64s | None, verdicts: Sequence[Verdict], chosen: Bools, size: int
 ) -> tuple[Int64s | None, list[Verdict]]:
     if int(np.count_nonzero(chosen)) == size:
         return rows, list(verdicts)
     places = np.flatnonzero(chosen)
-    narrowed = [Verdict(verdict.cannot[places], verdict.must[places]) for verdict in verdicts]
-    return places if rows is None else rows[places], narrowed
+    return places if rows is None else rows[places], [verdict.take(places) for verdict in verdicts]

@@ -187,6 +187,7 @@ class ScanPlan:
         deletes: delete files that may apply, by partition spec. Complete before the first task.
         residuals: distinct residuals; complete for the tasks that were yielded. Names are those of `schema`,
             values as in the request.
+        whole: the filter as a residual of files of which nothing is known.
         counters: complete after the last task.
         files_by_manifest: live files of each data manifest that may have matching ones, as the manifest list
             counts them; None where it does not. Always in the same order.
@@ -198,6 +199,7 @@ class ScanPlan:
     batches: Iterator[FileTasks]
     deletes: Sequence[ContentFiles] = ()
     residuals: list[Expression] = field(default_factory=list)
+    whole: Expression = TRUE
     counters: ScanCounters = field(default_factory=ScanCounters)
     files_by_manifest: Sequence[int | None] = ()
     has_other_deletes: bool = False

@@ -32,10 +32,12 @@ class Test(msgspec.Struct, frozen=True):
     """A test of a column, or of a transform of it that partitions may have.
 
     Attributes:
-        operation: as of a predicate, with `in` and `not-in` for `eq` and `not-eq`.
+        operation: as of a predicate, with `in` and `not-in` for `eq` and `not-eq`; `in-ranges` and
+            `not-in-ranges` for sets of transformed values that are ranges of the column.
         field_id: of the column.
         type: of the column, None if it is nested.
-        values: canonical values of the term; of sets sorted and distinct.
+        values: canonical values of the term; of sets sorted and distinct; of ranges, which are sorted and do
+            not touch, the first and the last value of each.
         transform: None for the column itself.
     """
 

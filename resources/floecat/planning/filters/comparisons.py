@@ -8,7 +8,7 @@ comparison with it holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -127,56 +127,53 @@ def compare_transformed(
     if source is None or name == "bucket" or not is_range:
         plain = compare(operation, field_id, tested, values)
         return msgspec.structs.replace(plain, transform=transform) if isinstance(plain, Test) else plain
-    parts = [_compare_range(operation, transform, field_id, source, tested, value) for value in values]
-    is_and = operation.startswith("not")
-    return parts[0] if len(parts) == 1 else Group(is_and, tuple(parts))
+    if operation in _SETS:
+        return _compare_ranges(_SETS[operation], transform, field_id, source, tested, values)
+    plain = compare(operation, field_id, tested, values)
+    if not isinstance(plain, Test):
+        return plain
+    if not plain.values:
+        return msgspec.structs.replace(plain, type=source)
+    ((begin, end),) = _ranges_of(transform, source, plain.values)
+    limit = end if plain.operation in ("lt-eq", "gt") else begin
+    return compare(plain.operation, field_id, source, [limit])
 
 
-def _compare_range(
+def _compare_ranges(
     operation: str,
     transform: str,
     field_id: int,
     source: PrimitiveType,
     tested: PrimitiveType,
-    value: Canonical,
+    values: Sequence[Canonical],
 ) -> Body:
-    plain = compare(operation, field_id, tested, [value])
-    if not isinstance(plain, Test):
-        return plain
-    if not plain.values:
-        return msgspec.structs.replace(plain, type=source)
-    begin, end = _range_of(transform, source, plain.values[0])
-
-    def limited(name: str, limit: Canonical) -> Body:
-        return compare(name, field_id, source, [limit])
-
-    match plain.operation:
-        case "lt":
-            return limited("lt", begin)
-        case "lt-eq":
-            return limited("lt-eq", end)
-        case "gt":
-            return limited("gt", end)
-        case "gt-eq":
-            return limited("gt-eq", begin)
-        case "in":
-            return Group(is_and=True, parts=(limited("gt-eq", begin), limited("lt-eq", end)))
-        case _:
-            with_nulls = Either((Test("is-null", field_id, source), NEVER))
-            return Group(is_and=False, parts=(limited("lt", begin), limited("gt", end), with_nulls))
+    """A comparison with a set, as one with the sorted ranges of its values, joined where they touch."""
+    possible = sorted({value for value in values if _is_possible(value, tested)})
+    joined: list[int] = []
+    for begin, end in _ranges_of(transform, source, possible):
+        if begin > end:
+            continue
+        if joined and begin <= joined[-1] + 1:
+            joined[-1] = end
+        else:
+            joined += (begin, end)
+    if operation == "in" and not joined:
+        return NEVER
+    return Test(f"{operation}-ranges", field_id, source, tuple(joined))
 
 
-def _range_of(transform: str, source: PrimitiveType, value: Any) -> tuple[int, int]:
-    """First and last value of the column that a transform maps to a value; empty if it maps none."""
-    name = transform_name(transform)
-    if name != "truncate":
-        vector = Vector(np.array([value], np.int64))
-        exact = source_range(transform, source, vector, vector)
-        end = int(exact.upper.data[0])
+def _ranges_of(transform: str, source: PrimitiveType, values: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """First and last value of the column that a transform maps to each value; empty if it maps none."""
+    if transform_name(transform) != "truncate":
+        found = np.array(values, np.int64)
         # before the epoch ranges of partitions are one wider, see there; those of values are not
-        previous = Vector(np.array([value - 1], np.int64))
-        begin = int(source_range(transform, source, previous, previous).upper.data[0]) + 1
-        return begin, end
+        before, ends = (
+            source_range(transform, source, vector, vector).upper.data.tolist()
+            for vector in (Vector(found - 1), Vector(found))
+        )
+        yield from ((end + 1, last) for end, last in zip(before, ends, strict=True))
+        return
     width = parameter(transform)
-    begin = -(-value // width) * width
-    return (begin, begin + width - 1) if begin == value else (begin, begin - 1)
+    for value in values:
+        begin = -(-value // width) * width
+        yield (begin, begin + width - 1) if begin == value else (begin, begin - 1)

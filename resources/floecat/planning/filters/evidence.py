@@ -64,7 +64,7 @@ def cannot_match(operation: str, values: tuple[Canonical, ...], known: Evidence)
 
     Args:
         operation: of a bound test; `eq` and `not-eq` are sets of one value.
-        values: canonical; of sets sorted and distinct.
+        values: canonical, as of the test.
         known: of the tested column.
     """
     only_nulls = known.flag(known.only_nulls)
@@ -79,6 +79,8 @@ def cannot_match(operation: str, values: tuple[Canonical, ...], known: Evidence)
             return known.flag(known.only_nans)
         case "not-in":
             return _surely_in(values, known)
+        case "not-in-ranges":
+            return _surely_in_ranges(values, known)
         case "not-starts-with":
             return known.flag(known.no_nulls) & _all_start(values[0], known)
         case "gt" | "gt-eq":
@@ -99,8 +101,9 @@ def must_match(operation: str, values: tuple[Canonical, ...], known: Evidence) -
         return no_nulls & known.flag(known.no_nans)
     if operation == "not-null":
         return no_nulls
-    if operation == "not-in":
-        return no_nulls & (known.flag(known.only_nans) | _outside("in", values, known))
+    if operation in ("not-in", "not-in-ranges"):
+        outside = _outside(operation.removeprefix("not-"), values, known)
+        return no_nulls & (known.flag(known.only_nans) | outside)
     if lower is None or upper is None:
         return nothing
     match operation:
@@ -114,6 +117,8 @@ def must_match(operation: str, values: tuple[Canonical, ...], known: Evidence) -
             found = lower.greater_equal(values[0])
         case "in":
             return _surely_in(values, known)
+        case "in-ranges":
+            return _surely_in_ranges(values, known)
         case "starts-with":
             found = _all_start(values[0], known)
         case _:
@@ -147,26 +152,56 @@ def _outside(operation: str, values: tuple[Canonical, ...], known: Evidence) -> 
             return nothing if upper is None else upper.less(values[0])
         case "in":
             return _outside_set(values, known)
+        case "in-ranges":
+            return _outside_ranges(values, known)
         case _:
             prefix: Any = values[0]
             below = nothing if upper is None else upper.prefixes(len(prefix)).less(prefix)
             return below if lower is None else below | lower.prefixes(len(prefix)).greater(prefix)
 
 
+def _surely_in_ranges(values: tuple[Canonical, ...], known: Evidence) -> Bools:
+    """Where one of several ranges holds all rows."""
+    lower, upper = known.lower, known.upper
+    if lower is None or upper is None or not values:
+        return np.zeros(known.size, np.bool_)
+    begins, ends = _ranges(values, np.result_type(lower.data, upper.data))
+    places = np.minimum(np.searchsorted(ends, lower.data), len(ends) - 1)
+    within = (begins[places] <= lower.data) & (upper.data <= ends[places])
+    return known.flag(known.no_nulls) & upper.known(lower.known(np.asarray(within, np.bool_)))
+
+
+def _outside_ranges(values: tuple[Canonical, ...], known: Evidence) -> Bools:
+    lower, upper = known.lower, known.upper
+    beyond = _beyond(values, known)
+    if not values or lower is None or upper is None:
+        return beyond
+    begins, ends = _ranges(values, np.result_type(lower.data, upper.data))
+    places = np.searchsorted(ends, lower.data)
+    after = begins[np.minimum(places, len(begins) - 1)] > upper.data
+    found = np.asarray((places == len(ends)) | after, np.bool_)
+    return beyond | upper.known(lower.known(found))
+
+
+def _beyond(values: tuple[Canonical, ...], known: Evidence) -> Bools:
+    """Where all rows are less than the first of sorted values, or greater than the last."""
+    lower, upper = known.lower, known.upper
+    if not values:
+        return np.ones(known.size, np.bool_)
+    beyond = np.zeros(known.size, np.bool_) if lower is None else lower.greater(values[-1])
+    return beyond if upper is None else beyond | upper.less(values[0])
+
+
 def _outside_set(values: tuple[Canonical, ...], known: Evidence) -> Bools:
     lower, upper = known.lower, known.upper
-    outside = np.ones(known.size, np.bool_)
-    if not values:
-        return outside
-    nothing = np.zeros(known.size, np.bool_)
-    beyond = nothing if lower is None else lower.greater(values[-1])
-    beyond = beyond if upper is None else beyond | upper.less(values[0])
-    if len(values) == 1 or lower is None or upper is None:
+    beyond = _beyond(values, known)
+    if len(values) <= 1 or lower is None or upper is None:
         return beyond
     if isinstance(lower.data, np.ndarray):
         return beyond | _in_gap(values, lower, upper)
     if len(values) > _MOST_COMPARED:
         return beyond | _equal_and_absent(values, lower, upper)
+    outside = np.ones(known.size, np.bool_)
     for value in values:
         outside &= lower.greater(value) | upper.less(value)
     return outside
@@ -193,6 +228,15 @@ def _sorted_numbers(values: tuple[Canonical, ...], dtype: np.dtype[Any]) -> npt.
         ordered: Any = values
         values = values[bisect_left(ordered, -(2**63)) : bisect_left(ordered, 2**63)]
     return np.array(values, dtype)
+
+
+@lru_cache(maxsize=16)
+def _ranges(values: tuple[Canonical, ...], dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The begins and the ends of ranges."""
+    numbers: Any = values
+    if not -(2**63) <= numbers[0] <= numbers[-1] < 2**63:
+        dtype = np.dtype(object)
+    return np.array(values[::2], dtype), np.array(values[1::2], dtype)
 
 
 def between_bounds(values: tuple[Canonical, ...], known: Evidence) -> tuple[Int64s, Int64s]:

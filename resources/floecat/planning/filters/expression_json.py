@@ -22,6 +22,7 @@ from floecat.planning.filters.expressions import (
     Predicate,
     Term,
 )
+from floecat.working_memory import take_memory
 
 __all__ = ["MOST_VALUES", "parse_filter", "write_expression"]
 
@@ -30,6 +31,10 @@ MOST_VALUES: Final = 100_000
 
 _MOST_LEVELS: Final = 200
 _MOST_PREDICATES: Final = 10_000
+_PREDICATE_BYTES: Final = 4 << 10
+_VALUE_BYTES: Final = 256
+_COPIES: Final = 4
+"""Of texts: a plan holds them as they were sent, as the column has them, for processes, and for answers."""
 
 _UNARY: Final = frozenset({"is-null", "not-null", "is-nan", "not-nan"})
 _COMPARISONS: Final = frozenset(
@@ -46,6 +51,7 @@ def parse_filter(json: object) -> Expression:
 
     Raises:
         BadRequestError: malformed, too deep or too large. The message names the place.
+        WorkingMemoryError: others held the memory all the time.
     """
     return TRUE if json is None else _Parser().expression(json, "filter", 0)
 
@@ -112,6 +118,7 @@ class _Parser:
         self._predicates += 1
         if self._predicates > _MOST_PREDICATES:
             raise BadRequestError(f"Invalid filter: more than {_MOST_PREDICATES:,} predicates")
+        take_memory(_PREDICATE_BYTES)
         if kind in _UNARY:
             operand = "term" if "term" in fields else "child"
             return Predicate(kind, _term(_part(fields, operand, place), f"{place}.{operand}"), (), place)
@@ -135,12 +142,20 @@ class _Parser:
         self._values += len(values)
         if self._values > MOST_VALUES:
             raise BadRequestError(f"Invalid filter: more than {MOST_VALUES:,} values")
+        take_memory(sum(map(_size_of, values)))
         return tuple(_plain(value, f"{place}.{at}[{index}]") for index, value in enumerate(values))
 
 
 def _value(fields: Mapping[str, Any], place: str) -> object:
     at = "value" if "value" in fields else "right"
-    return _plain(_part(fields, at, place), f"{place}.{at}")
+    value = _plain(_part(fields, at, place), f"{place}.{at}")
+    take_memory(_size_of(value))
+    return value
+
+
+def _size_of(value: object) -> int:
+    """Memory that a plan takes for a value."""
+    return _VALUE_BYTES + (_COPIES * len(value) if isinstance(value, str) else 0)
 
 
 def _plain(value: object, place: str) -> object:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from floecat.iceberg.avro.string_columns import Bools, Bytes, Int64s
-from floecat.planning.filters.bound import Bound, BoundPredicate, Either, Group, Test
+from floecat.planning.filters.bound import Bound, BoundPredicate, Either, Group, Test, bound_predicates
 from floecat.planning.filters.expressions import FALSE, TRUE, Expression, conjunction, disjunction
 
-__all__ = ["Residuals", "Verdict", "combine"]
+__all__ = ["Residuals", "Verdict", "combine", "whole_residual"]
 
 _OPEN, _FAILS, _HOLDS = 0, 1, 2
+
+_MOST_PARTS = 250_000
+"""Predicates of all distinct residuals together; with more, further files have the whole filter for one."""
 
 
 class Verdict(NamedTuple):
@@ -27,13 +31,22 @@ class Verdict(NamedTuple):
     cannot: Bools
     must: Bools
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether it says all of every file."""
+        return bool((self.cannot | self.must).all())
 
-def combine(bound: Bound, verdicts: Sequence[Verdict], size: int) -> Verdict:
+    def take(self, places: Int64s) -> Verdict:
+        """That of some of the files."""
+        return Verdict(self.cannot[places], self.must[places])
+
+
+def combine(bound: Bound, verdicts: Iterable[Verdict], size: int) -> Verdict:
     """The verdict of a filter.
 
     Args:
         bound: the filter.
-        verdicts: of its tests, in the order of `tests_of`.
+        verdicts: of its tests, in the order of `tests_of`; one is taken after the other.
         size: number of files.
     """
     return _combine(bound, iter(verdicts), size)
@@ -60,6 +73,11 @@ def _combine(bound: Bound, verdicts: Iterator[Verdict], size: int) -> Verdict:
             return Verdict(cannot, must)
 
 
+def whole_residual(bound: Bound) -> Expression:
+    """The residual of files of which nothing is known."""
+    return _simplify(bound, repeat(_OPEN))
+
+
 class Residuals:
     """Finds residuals of files, each distinct one once.
 
@@ -71,6 +89,8 @@ class Residuals:
         self._bound = bound
         self._places: dict[bytes, int] = {}
         self._by_expression: dict[Expression, int] = {}
+        self._whole = bytes(sum(1 for _ in bound_predicates(bound)))
+        self._parts_left = max(_MOST_PARTS, len(self._whole))
         self.found: list[Expression] = []
 
     def of(self, verdicts: Sequence[Verdict], size: int) -> Int64s:
@@ -94,6 +114,10 @@ class Residuals:
 
     def _place(self, states: bytes) -> int:
         place = self._places.get(states)
+        if place is None and states != self._whole:
+            self._parts_left -= len(states)
+            if self._parts_left < 0:
+                return self._place(self._whole)
         if place is None:
             expression = _simplify(self._bound, iter(states))
             place = self._by_expression.setdefault(expression, len(self.found))

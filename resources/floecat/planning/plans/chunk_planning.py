@@ -8,16 +8,16 @@ from functools import partial
 from floecat.planning.files.planner import Planner
 from floecat.planning.files.scans import ScanPlan, ScanRequest
 from floecat.planning.files.targets import resolve, spec_types
-from floecat.planning.filters.bound import bound_predicates
 from floecat.planning.filters.expression_json import parse_filter
-from floecat.planning.filters.expressions import Predicate, predicates_of
+from floecat.planning.filters.expressions import Expression
+from floecat.planning.filters.verdicts import whole_residual
 from floecat.planning.plans.plan_answers import TaskChunk
 from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.planning.plans.pyiceberg_partitions import pyiceberg_partitions
 from floecat.planning.plans.task_answers import ChunkSize, PartitionTypes, client_types, render_tasks
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["count_files", "plan_chunks", "residual_predicates", "scan_request"]
+__all__ = ["count_files", "plan_chunks", "scan_request", "whole_filter"]
 
 
 def plan_chunks(
@@ -40,10 +40,9 @@ def plan_chunks(
     return planner.run(storage.with_artifacts, scan.metadata, scan_request(scan), work, stop=stop)
 
 
-def residual_predicates(scan: PlannedScan) -> Iterator[Predicate]:
-    """The predicates of a scan as its residuals have them."""
-    for bound in bound_predicates(resolve(scan.metadata, scan_request(scan)).filter):
-        yield from predicates_of(bound.residual)
+def whole_filter(scan: PlannedScan) -> Expression:
+    """The filter of a scan as a residual."""
+    return whole_residual(resolve(scan.metadata, scan_request(scan)).filter)
 
 
 def count_files(

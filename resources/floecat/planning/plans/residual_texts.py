@@ -1,13 +1,17 @@
-"""Residuals as JSON. Large sets of values are put in by reference, and become JSON when an answer is sent.
+"""Residuals as JSON. What is large in them is put in by reference, and becomes JSON when an answer is sent.
 
 A plan has the same set in the residual of every file. Neither rendering nor the store holds a copy for each:
 a chunk of tasks has the place of the predicate between two bytes of zero, which JSON never has. Of a set the
 residual of a file has the values between the bounds of the file: no other value matches one of its rows.
+
+In place of a residual that is long without its sets stands the whole filter, by reference too: it holds for
+the same rows of the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -15,19 +19,22 @@ import msgspec
 
 from floecat.planning.files.scans import SetSlices
 from floecat.planning.filters.expression_json import write_expression
-from floecat.planning.filters.expressions import And, Expression, Or, Predicate
+from floecat.planning.filters.expressions import And, Expression, Or, Predicate, predicates_of
 from floecat.working_memory import take_memory
 
 __all__ = ["MARK", "ResidualText", "ResidualTexts", "insert_sets", "sets_of"]
 
 _LARGE_BYTES: Final = 8 << 10
-"""Sets whose JSON is longer are put in by reference."""
+"""Sets, and residuals, whose JSON is longer are put in by reference."""
 
 _LEAST_VALUES: Final = 100
 """Sets of fewer values are small, whatever the values."""
 
 MARK: Final = "\0"
 """Before and after each reference."""
+
+_WHOLE: Final = "whole"
+"""The reference of the whole filter; those of predicates begin otherwise."""
 
 _encode = msgspec.json.encode
 
@@ -43,15 +50,17 @@ class ResidualText(NamedTuple):
 class ResidualTexts:
     """Renders the residuals of a plan."""
 
-    def __init__(self, residuals: list[Expression], *, is_exact: bool = True) -> None:
+    def __init__(self, residuals: list[Expression], whole: Expression, *, is_exact: bool = True) -> None:
         """Takes what a plan has found.
 
         Args:
             residuals: grows.
+            whole: the filter as a residual.
             is_exact: whether large sets are sent. Otherwise a test stands there which holds wherever that of
                 the set does: for clients that filter rows by their own filter alone.
         """
         self._residuals = residuals
+        self._whole = whole
         self._is_exact = is_exact
         self._parts: list[tuple[str | Predicate, ...]] = []
         self._sets: dict[str, _Set] = {}
@@ -65,13 +74,21 @@ class ResidualTexts:
             slices: by the place of a predicate, which values of its set are between the bounds of each file.
         """
         while len(self._parts) <= number:
-            self._parts.append(_joined(_parts(self._residuals[len(self._parts)])))
+            parts = _joined(_parts(self._residuals[len(self._parts)]))
+            is_long = sum(len(part) for part in parts if isinstance(part, str)) > _LARGE_BYTES
+            self._parts.append(() if is_long else parts)
+        if not self._parts[number]:
+            return self._whole_text
         written = [
             part if isinstance(part, str) else self._set(part, row, slices) for part in self._parts[number]
         ]
         text = "".join(part if isinstance(part, str) else part.text for part in written)
         referred = [part for part in written if isinstance(part, ResidualText) and part.has_references]
         return ResidualText(text, len(text) + sum(part.size for part in referred), bool(referred))
+
+    @cached_property
+    def _whole_text(self) -> ResidualText:
+        return ResidualText(f"{MARK}{_WHOLE}{MARK}", len(_text(self._whole)), True)
 
     def _set(self, predicate: Predicate, row: int, slices: Mapping[str, SetSlices]) -> ResidualText:
         kept = self._sets.get(predicate.place)
@@ -107,9 +124,14 @@ class _Set:
         self.weaker = _text(msgspec.structs.replace(predicate, operation=test, values=values))
 
 
-def sets_of(predicates: Iterator[Predicate]) -> Mapping[str, bytes]:
-    """The sets that may be put in by reference, by the place of the predicate: JSON with commas between."""
-    return {each.place: _encode(each.values)[1:-1] for each in predicates if _may_be_large(each)}
+def sets_of(whole: Expression) -> Mapping[str, bytes]:
+    """What is put in by reference: the values of sets, by the place of the predicate, and the filter.
+
+    Args:
+        whole: the filter as a residual.
+    """
+    large = [each for each in predicates_of(whole) if _may_be_large(each)]
+    return {each.place: _encode(each.values)[1:-1] for each in large} | {_WHOLE: _text(whole).encode()}
 
 
 def insert_sets(fields: bytes, sets: Mapping[str, bytes]) -> bytes:
@@ -117,7 +139,7 @@ def insert_sets(fields: bytes, sets: Mapping[str, bytes]) -> bytes:
 
     Args:
         fields: an answer.
-        sets: by the place of the predicate.
+        sets: as `sets_of` has them.
     """
     parts = fields.split(MARK.encode())
     parts[1::2] = [sets[place.decode()] for place in parts[1::2]]

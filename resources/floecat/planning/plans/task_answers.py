@@ -36,17 +36,17 @@ Partitions: TypeAlias = Callable[
 
 
 class ChunkSize(NamedTuple):
-    """Most of a chunk: file scan tasks, and bytes of JSON. One task may be longer."""
+    """Most of a chunk: file scan tasks, and bytes of JSON. One task may be longer, up to `task_bytes`."""
 
     files: int
     size_bytes: int
+    task_bytes: int
 
 
 _UNKNOWN: Final = PrimitiveType("unknown")
 _LARGEST_CHUNK_BYTES: Final = 8 << 20
 """Of chunks with large residuals, of which few fit into one of the usual size."""
 
-_LARGEST_TASK_BYTES: Final = 64 << 20
 _REFERENCE_BYTES: Final = 8
 _ROWS: Final = 2048
 """Files that are rendered together."""
@@ -94,7 +94,8 @@ def render_tasks(
             that filters rows by its own filter alone; see `ResidualTexts`.
 
     Raises:
-        UnsupportedOperationError: one file has so many delete files that no answer may be so long.
+        UnsupportedOperationError: one file has so many delete files, and so long a filter, that no answer may
+            be so long.
     """
     return _Renderer(plan, types, most, partitions).chunks()
 
@@ -107,7 +108,7 @@ class _Renderer:
         self._plan = plan
         self._types = types
         self._most = most
-        self._residuals = ResidualTexts(plan.residuals, is_exact=partitions is None)
+        self._residuals = ResidualTexts(plan.residuals, plan.whole, is_exact=partitions is None)
         self._begin()
 
     def _begin(self) -> None:
@@ -139,9 +140,10 @@ class _Renderer:
             most = _LARGEST_CHUNK_BYTES if residual.has_references else self._most.size_bytes
             if self._tasks and (self._size + added > most or len(self._tasks) >= self._most.files):
                 yield self._chunk()
-            if added > _LARGEST_TASK_BYTES:
+            if added > self._most.task_bytes:
                 raise UnsupportedOperationError(
-                    f"A data file has {len(own):,} delete files, too many for one answer: set"
+                    f"The task of a data file with {len(own):,} delete files and a residual of"
+                    f" {residual.size:,} bytes has more than half of floecat.limits.working-memory-bytes: set"
                     " scan-planning-mode to client, or compact the table"
                 )
             references = f',"delete-file-references":{self._references(own)}' if own else ""

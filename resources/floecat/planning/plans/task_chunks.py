@@ -33,6 +33,7 @@ class ChunkedPlanner:
         *,
         files_per_chunk: int,
         chunk_bytes: int,
+        task_bytes: int,
     ) -> None:
         """Opens nothing yet.
 
@@ -40,12 +41,14 @@ class ChunkedPlanner:
             open_planner: makes the planner, once.
             sets: keeps large sets of filters as JSON.
             files_per_chunk: most tasks in a chunk.
-            chunk_bytes: most bytes of a chunk.
+            chunk_bytes: most bytes of a chunk; one task may have more.
+            task_bytes: most bytes of a task.
         """
         self._open_planner = open_planner
         self._sets = sets
         self._files_per_chunk = files_per_chunk
         self._chunk_bytes = chunk_bytes
+        self._task_bytes = task_bytes
         self._lock = Lock()
         self._planner: Planner | None = None
 
@@ -74,7 +77,7 @@ class ChunkedPlanner:
         from floecat.planning.plans.chunk_planning import plan_chunks
         from floecat.planning.plans.task_answers import ChunkSize
 
-        most = ChunkSize(self._files_per_chunk, self._chunk_bytes)
+        most = ChunkSize(self._files_per_chunk, self._chunk_bytes, self._task_bytes)
         return plan_chunks(planner, storage, scan, most, stop)
 
     def answer(self, fields: bytes | None, plan_id: UUID, scan: Callable[[], PlannedScan]) -> bytes:
@@ -88,11 +91,11 @@ class ChunkedPlanner:
         unpacked = unpack(fields)
         if b"\0" not in unpacked:
             return unpacked
-        from floecat.planning.plans.chunk_planning import residual_predicates
+        from floecat.planning.plans.chunk_planning import whole_filter
         from floecat.planning.plans.residual_texts import insert_sets, sets_of
 
         def make() -> Mapping[str, bytes]:
-            return sets_of(residual_predicates(scan()))
+            return sets_of(whole_filter(scan()))
 
         return insert_sets(
             unpacked,

@@ -9,8 +9,8 @@ from uuid import UUID
 from floecat.entries.entry_files import is_entry_file
 from floecat.iceberg.values.bounds import process_bounds
 from floecat.statistics.index_artifacts import artifact_of
-from floecat.statistics.snapshots import fitting
 from floecat.store.database.engine import Connection, Store
+from floecat.store.record_pages import fitting
 from floecat.store.statistics import artifact_files, captures
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.snapshot_records import CONSTRAINTS, INDEX_ARTIFACTS, TARGETS

@@ -18,7 +18,7 @@ from floecat.statistics.capture.snapshot_files import FileSearch
 from floecat.statistics.capture.tables import CapturedTable, find_table
 from floecat.statistics.files.summaries import FileSummary
 from floecat.statistics.records import StatisticsRecord
-from floecat.statistics.snapshots import fitting
+from floecat.store.record_pages import fitting
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.files import SidecarRow
 from floecat.working_memory import take_memory

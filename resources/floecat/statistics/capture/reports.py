@@ -12,7 +12,7 @@ from floecat.events.table_description import snapshot_totals
 from floecat.statistics.capture.coverage import coverage_of
 from floecat.statistics.capture.tables import find_table
 from floecat.statistics.records import ScalarStatistics, StatisticsRecord
-from floecat.statistics.snapshots import fetch_records
+from floecat.store.record_pages import fetch_records
 from floecat.store.statistics import captures
 from floecat.store.statistics.snapshot_records import TARGETS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,50 @@ def test_files_whose_values_may_differ_from_a_transform(
         table.add(data_file(path, **bounds))
     for json in _differing({"type": "transform", "transform": transform, "term": "x"}, value):
         assert residuals(table, json).keys() == {"nulls", "lower", "higher", "some"}
+
+
+_SETS = [
+    ("int", "truncate[7]", [14, 15, 21, -7, 2**31 - 1], [(-7, -1), (14, 27)]),
+    ("long", "truncate[7]", [14, 14, 35, -(2**63)], [(14, 20), (35, 41)]),
+    ("decimal(9, 2)", "truncate[50]", ["0.50", "-0.50"], [(-50, -1), (50, 99)]),
+    ("date", "year", [0, -1, 2**31 - 1], [(-365, 364)]),
+    ("date", "month", [1, 3, 4], [(31, 58), (90, 150)]),
+    ("timestamp", "hour", [14, 15, -1], [(-_HOUR, -1), (14 * _HOUR, 16 * _HOUR - 1)]),
+]
+
+
+@pytest.mark.parametrize(("type", "transform", "values", "ranges"), _SETS)
+def test_a_set_of_transforms_is_one_of_ranges(
+    tmp_path: Path, type: str, transform: str, values: list[object], ranges: list[tuple[int, int]]
+) -> None:
+    form = "<i" if type in ("int", "date") else "<q"
+    table = SmallTable(tmp_path, [{1: ("x", type)}])
+    ends = sorted({end + step for each in ranges for end in each for step in (-1, 0, 1)})
+    pairs = [(lower, upper) for lower in ends for upper in ends if lower <= upper]
+    files = [data_file("nulls", value_counts={1: 2}, null_value_counts={1: 2})]
+    for pair, nulls in product(pairs, (0, 1)):
+        packed = [
+            end.to_bytes(4, "big", signed=True) if "decimal" in type else struct.pack(form, end)
+            for end in pair
+        ]
+        bounds: dict[str, Any] = {"lower_bounds": {1: packed[0]}, "upper_bounds": {1: packed[1]}}
+        files.append(
+            data_file(f"{pair} {nulls}", value_counts={1: 2}, null_value_counts={1: nulls}, **bounds)
+        )
+    table.add(*files)
+    term = {"type": "transform", "transform": transform, "term": "x"}
+    may_be = {pair for pair in pairs if any(pair[0] <= last and first <= pair[1] for first, last in ranges)}
+    may_differ = {
+        pair for pair in pairs if not any(first <= pair[0] and pair[1] <= last for first, last in ranges)
+    }
+    assert residuals(table, compare("in", term, values)).keys() == {
+        f"{pair} {nulls}" for pair, nulls in product(may_be, (0, 1))
+    }
+    assert residuals(table, compare("not-in", term, values)).keys() == {
+        "nulls",
+        *(f"{pair} 0" for pair in may_differ),
+        *(f"{pair} 1" for pair in pairs),
+    }
 
 
 @pytest.mark.parametrize("transform", ["identity", "truncate[7]"])

@@ -13,6 +13,7 @@ from floecat.planning.filters.evidence import Evidence, cannot_match, must_match
 from floecat.planning.filters.vectors import Vector
 
 _NO, _YES = np.array([False]), np.array([True])
+_OPPOSITE = {"none": "all", "all": "none", "some": "some"}
 
 
 def between(lower: Any, upper: Any, **flags: bool) -> Evidence:
@@ -81,6 +82,35 @@ def test_sets_of_decimals_beyond_64_bits() -> None:
     assert verdict("in", [], between(5, 6)) == "none"
 
 
+@pytest.mark.parametrize("offset", [0, 2**63, -(2**64)])
+def test_ranges(offset: int) -> None:
+    ranges = [(2, 4), (6, 6), (9, 11)]
+    values = [offset + end for each in ranges for end in each]
+    for lower in range(13):
+        for upper in range(lower, 13):
+            known = between(offset + lower, offset + upper)
+            found = "none" if all(last < lower or upper < first for first, last in ranges) else "some"
+            if any(first <= lower and upper <= last for first, last in ranges):
+                found = "all"
+            assert verdict("in-ranges", values, known) == found
+            assert verdict("not-in-ranges", values, known) == _OPPOSITE[found]
+
+
+def test_ranges_beyond_64_bits_of_numbers_that_are_not() -> None:
+    most = 2**63 - 1
+    assert verdict("in-ranges", [most + 1, most + 9], between(most, most)) == "none"
+    assert verdict("in-ranges", [5, most + 9], between(most, most)) == "all"
+
+
+def test_ranges_and_what_is_not_known() -> None:
+    one_sided = between(5, 9)._replace(upper=None)
+    assert verdict("in-ranges", [1, 2], one_sided) == "none"
+    assert verdict("in-ranges", [1, 9], one_sided) == "some"
+    nulls = between(5, 9, no_nulls=False)
+    assert [verdict(kind, [5, 9], nulls) for kind in ("in-ranges", "not-in-ranges")] == ["some", "some"]
+    assert [verdict(kind, [], nulls) for kind in ("in-ranges", "not-in-ranges")] == ["none", "some"]
+
+
 @pytest.mark.parametrize(
     ("lower", "upper", "starts", "does_not"),
     [
@@ -128,3 +158,5 @@ def test_nan() -> None:
 def test_nothing_is_known() -> None:
     for operation in ("lt", "gt", "in", "not-in", "starts-with", "not-starts-with", "is-null", "is-nan"):
         assert verdict(operation, [b"a"], Evidence(1)) == "some"
+    for operation in ("in-ranges", "not-in-ranges"):
+        assert verdict(operation, [1, 2], Evidence(1)) == "some"

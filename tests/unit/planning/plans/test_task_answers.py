@@ -29,6 +29,7 @@ from floecat.planning.files.targets import resolve, spec_types
 from floecat.planning.filters.expression_json import parse_filter, write_expression
 from floecat.planning.plans.json_columns import single_values
 from floecat.planning.plans.pyiceberg_partitions import pyiceberg_partitions
+from floecat.planning.plans.residual_texts import insert_sets, sets_of
 from floecat.planning.plans.task_answers import (
     ChunkSize,
     Partitions,
@@ -78,6 +79,7 @@ def answers(
     partitions: Partitions | None = None,
     files_per_chunk: int = 3,
     chunk_bytes: int = 1 << 20,
+    task_bytes: int = 1 << 20,
 ) -> list[dict[str, Any]]:
     metadata = TableMetadata.parse(table.metadata)
     names = tuple(column.name for column in table.columns)
@@ -87,7 +89,7 @@ def answers(
     if partitions is not None:
         types = {spec_id: found.types for spec_id, found in spec_types(metadata).items()}
     chunks = render_tasks(
-        plan, types=types, most=ChunkSize(files_per_chunk, chunk_bytes), partitions=partitions
+        plan, types=types, most=ChunkSize(files_per_chunk, chunk_bytes, task_bytes), partitions=partitions
     )
     return [json.loads(b"{%b}" % decompress(chunk.answer)) for chunk in chunks]
 
@@ -232,3 +234,25 @@ def _shape(filter: Any) -> Any:
             filter = {"type": {"in": "eq", "not-in": "not-eq"}[filter["type"]], "term": filter["term"]}
         return {key: _shape(value) for key, value in filter.items() if key not in ("value", "values")}
     return filter
+
+
+@pytest.mark.parametrize("predicates", [1, 150])
+def test_a_long_filter_is_put_in_where_an_answer_is_sent(
+    planner: ScanPlanner, tmp_path: Path, predicates: int
+) -> None:
+    table = SmallTable(tmp_path, [{1: ("x", "string")}])
+    table.add(*(data_file(str(number)) for number in range(20)))
+    filter: Any = {"type": "eq", "term": "x", "value": "v" * (20_000 // predicates)}
+    for number in range(1, predicates):
+        other = {"type": "eq", "term": "x", "value": f"{number:0{20_000 // predicates}}"}
+        filter = {"type": "or", "left": filter, "right": other}
+    metadata = TableMetadata.parse(table.metadata())
+    target = resolve(metadata, ScanRequest(filter=parse_filter(filter)))
+    plan = planner.plan(storage_at(["file:///"]), target)
+    size = ChunkSize(100, 1 << 20, 1 << 20)
+    (chunk,) = render_tasks(plan, types=client_types(metadata), most=size)
+    stored = decompress(chunk.answer)
+    assert chunk.has_references
+    assert len(stored) < 20_000
+    answer = json.loads(b"{%b}" % insert_sets(stored, sets_of(plan.whole)))
+    assert [task["residual-filter"] for task in answer["file-scan-tasks"]] == [filter] * 20

@@ -1,0 +1,54 @@
+"""Pages of records that may be large: bounded in bytes, and read on working memory of the request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Generic, NamedTuple, TypeVar
+
+from floecat.iceberg.values.bounds import process_bounds
+from floecat.store.database.engine import Connection, Store
+from floecat.working_memory import take_memory
+
+__all__ = ["Fetched", "fetch_records", "fitting"]
+
+T = TypeVar("T")
+
+
+class Fetched(NamedTuple, Generic[T]):
+    """Records of a page, in the order of a listing."""
+
+    rows: Sequence[T]
+    has_more: bool
+
+
+def fetch_records(
+    store: Store,
+    sizes: Callable[[Connection, int], Sequence[int]],
+    rows: Callable[[Connection, int], Sequence[T]],
+    most: int,
+) -> Fetched[T]:
+    """Reads records for an answer, within its bound in bytes, on working memory of the request.
+
+    Args:
+        store: the store.
+        sizes: the bytes of so many records, in order.
+        rows: so many records, in order.
+        most: how many are wanted.
+
+    Raises:
+        WorkingMemoryError: others held the memory all the time.
+        StoreUnavailableError: the store does not answer.
+    """
+    with store.read() as conn:
+        found = sizes(conn, most + 1)
+    count = fitting(found[:most], process_bounds.limits.record_page_bytes)
+    take_memory(sum(found[:count]))
+    with store.read() as conn:
+        return Fetched(rows(conn, count) if count else (), len(found) > count)
+
+
+def fitting(sizes: Sequence[int], most_bytes: int) -> int:
+    """How many of the first ones are together no larger; one in any case, if there is one."""
+    together = accumulate(sizes)
+    return next((max(1, place) for place, size in enumerate(together) if size > most_bytes), len(sizes))

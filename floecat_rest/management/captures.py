@@ -140,11 +140,10 @@ class CapturesController(ManagementController):
         page_size: PageSize = None,
     ) -> ListCapturesResponse:
         """Captures, oldest first; at most 1,000."""
-        size = listed_size(page_size)
-        found = request.kernel.captures.list(
-            request.call(), states=states or (), table=table, after=listed_after(page_token), limit=size
+        found = request.kernel.captures.page(
+            request.call(), states or (), table, listed_after(page_token), listed_size(page_size)
         )
-        return ListCapturesResponse(found, str(found[-1].id) if len(found) == size else None)
+        return ListCapturesResponse(found.rows, str(found.rows[-1].id) if found.has_more else None)
 
 
 class CaptureController(ManagementController):

@@ -52,10 +52,11 @@ class CatalogResponse(msgspec.Struct, rename="kebab"):
     properties: Mapping[str, str]
 
 
-class ListCatalogsResponse(msgspec.Struct):
+class ListCatalogsResponse(msgspec.Struct, rename="kebab"):
     """Catalogs, by name."""
 
     catalogs: Sequence[CatalogResponse]
+    next_page_token: str | None
 
 
 def catalog_response(catalog: Catalog) -> CatalogResponse:

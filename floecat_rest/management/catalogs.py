@@ -12,8 +12,8 @@ from floecat_rest.management.catalog_wire import (
     UpdateCatalogRequest,
     catalog_response,
 )
-from floecat_rest.management.controllers import ManagementController
-from floecat_rest.requests import CatalogRequest
+from floecat_rest.management.controllers import ManagementController, listed_size
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["ManagedCatalogController", "ManagedCatalogsController"]
@@ -25,10 +25,12 @@ class ManagedCatalogsController(ManagementController):
     path = "/management/v1/catalogs"
 
     @get(operation_id="listCatalogs", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
-    def list_catalogs(self, request: CatalogRequest) -> ListCatalogsResponse:
-        """The catalogs that the principal may use, by name."""
-        found = request.kernel.catalog_directory.list(request.principal)
-        return ListCatalogsResponse([catalog_response(catalog) for catalog in found])
+    def list_catalogs(
+        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+    ) -> ListCatalogsResponse:
+        """The catalogs that the principal may use, by name; at most 1,000."""
+        found = request.kernel.catalog_directory.list(request.principal, page_token, listed_size(page_size))
+        return ListCatalogsResponse([catalog_response(each) for each in found.items], found.next_token)
 
     @post(operation_id="createCatalog", status_code=201, sync_to_thread=True)
     def create_catalog(self, request: CatalogRequest, body: RawBody) -> CatalogResponse:

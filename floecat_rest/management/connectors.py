@@ -6,7 +6,7 @@ from litestar import delete, get, post
 from litestar.params import RawBody
 
 from floecat.identifiers.encoding import decode_segment
-from floecat_rest.management.controllers import ManagementController
+from floecat_rest.management.controllers import ManagementController, listed_size
 from floecat_rest.management.wire import (
     ConnectorResponse,
     CreateConnectorRequest,
@@ -16,7 +16,7 @@ from floecat_rest.management.wire import (
     scan_response,
 )
 from floecat_rest.request_log import request_id_of
-from floecat_rest.requests import CatalogRequest
+from floecat_rest.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["ConnectorController", "ConnectorScanController", "ConnectorsController"]
@@ -31,10 +31,12 @@ class ConnectorsController(ManagementController):
     path = _CONNECTORS
 
     @get(operation_id="listConnectors", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
-    def list_connectors(self, request: CatalogRequest) -> ListConnectorsResponse:
-        """All connectors, by name."""
-        connectors = request.kernel.connectors.list(request.call())
-        return ListConnectorsResponse([connector_response(connector) for connector in connectors])
+    def list_connectors(
+        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+    ) -> ListConnectorsResponse:
+        """Connectors, by name; at most 1,000."""
+        found = request.kernel.connectors.page(request.call(), page_token, listed_size(page_size))
+        return ListConnectorsResponse([connector_response(each) for each in found.items], found.next_token)
 
     @post(operation_id="createConnector", status_code=201, sync_to_thread=True)
     def create_connector(self, request: CatalogRequest, body: RawBody) -> ConnectorResponse:

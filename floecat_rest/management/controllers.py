@@ -78,5 +78,5 @@ def listed_after(page_token: str | None) -> UUID | None:
 
 
 def listed_size(page_size: int | None) -> int:
-    """How many jobs a page has at most: what is asked for, within a bound."""
+    """How many items a page has at most: what is asked for, within a bound."""
     return min(page_size or _LARGEST_PAGE, _LARGEST_PAGE)

@@ -47,15 +47,10 @@ class PurgesController(ManagementController):
         page_size: PageSize = None,
     ) -> ListPurgesResponse:
         """Purges, oldest first, at most 1,000; those that failed for good are in the state `DEAD_LETTER`."""
-        size = listed_size(page_size)
-        found = request.kernel.purges.list(
-            request.call(),
-            states=states or (),
-            table=table,
-            after=listed_after(page_token),
-            limit=size,
+        found = request.kernel.purges.page(
+            request.call(), states or (), table, listed_after(page_token), listed_size(page_size)
         )
-        return list_response(found, more=len(found) == size)
+        return list_response(found.rows, more=found.has_more)
 
 
 class PurgeController(ManagementController):

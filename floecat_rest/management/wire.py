@@ -129,10 +129,11 @@ class ConnectorResponse(msgspec.Struct, rename="kebab"):
     """How far the scheduled scan has come that is under way; always null in listings."""
 
 
-class ListConnectorsResponse(msgspec.Struct):
-    """The connectors of a catalog, by name."""
+class ListConnectorsResponse(msgspec.Struct, rename="kebab"):
+    """Connectors of a catalog, by name."""
 
     connectors: Sequence[ConnectorResponse]
+    next_page_token: str | None
 
 
 class SkippedTable(msgspec.Struct):

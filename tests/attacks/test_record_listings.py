@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -72,4 +75,29 @@ def test_listings_of_large_records(attacked_service: AttackedService, what: str)
         assert len(answer.body) < MOST_BYTES
 
     assert json.loads(service.send("GET", f"{TABLE}/{what}{of_snapshot}").body)["next-page-token"]
+    service.attack(send, at_once=40)
+
+
+def test_listings_of_jobs_whose_progress_is_large(attacked_service: AttackedService) -> None:
+    service, purges = attacked_service, "/management/v1/catalogs/floecat/purges"
+    for number in range(RECORDS):
+        path = f"/v1/floecat/namespaces/used{number}/tables/t?purgeRequested=true"
+        assert service.send("DELETE", path).status == 204
+    ends_s = time.monotonic() + 60
+    while service.send("GET", f"{purges}?state=SUCCEEDED").body.count(b'"SUCCEEDED"') < RECORDS:
+        assert time.monotonic() < ends_s
+        time.sleep(0.2)
+    with closing(sqlite3.connect(service.server.data_dir / "floecat.db", timeout=60)) as store, store:
+        store.execute("UPDATE jobs SET progress = json_set(progress, '$.note', ?)", (VALUE,))
+
+    def send() -> None:
+        answer = service.send("GET", purges)
+        assert answer.status == 200 or answer.is_refusal, answer.status
+        assert len(answer.body) < MOST_BYTES
+
+    found, token = 0, ""
+    while token is not None:
+        page = json.loads(service.send("GET", f"{purges}?pageToken={token}").body)
+        found, token = found + len(page["purges"]), page["next-page-token"]
+    assert found == RECORDS
     service.attack(send, at_once=40)

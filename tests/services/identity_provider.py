@@ -20,12 +20,17 @@ _ISSUER = "https://issuer.example"
 
 
 class IdentityProvider:
-    """Gives tokens to a client with the right secret."""
+    """Gives tokens to a client with the right secret.
+
+    Attributes:
+        lifetime_s: how long the next tokens last.
+        issued: all tokens.
+    """
 
     def __init__(self, key: RSAKey, url: str, lifetime_s: int) -> None:
         """Takes what it signs with, where it is, and how long its tokens last."""
         self._key = key
-        self._lifetime_s = lifetime_s
+        self.lifetime_s = lifetime_s
         self.token_url = f"{url}/token"
         self.issued: list[str] = []
 
@@ -39,8 +44,8 @@ class IdentityProvider:
         wanted = {"grant_type": ["client_credentials"], "client_id": ["me"], "client_secret": ["hush"]}
         if not wanted.items() <= form.items():
             return 400, {"error": "invalid_client"}
-        self.issued.append(self.token(self._lifetime_s))
-        body = {"access_token": self.issued[-1], "token_type": "bearer", "expires_in": self._lifetime_s}
+        self.issued.append(self.token(self.lifetime_s))
+        body = {"access_token": self.issued[-1], "token_type": "bearer", "expires_in": self.lifetime_s}
         return 200, body
 
 

@@ -11,7 +11,7 @@ from floecat.auth.authorizer import Authorizer, Privilege, Securable, check_allo
 from floecat.auth.principals import Principal
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.property_bounds import check_property_bytes
-from floecat.entries.calls import Catalog
+from floecat.entries.calls import Catalog, Page
 from floecat.errors import BadRequestError
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.values.bounds import process_bounds
@@ -52,11 +52,22 @@ class CatalogDirectory:
         self._addable = AllowedLocations(addable_locations)
         self._most = most_locations
 
-    def list(self, principal: Principal) -> list[Catalog]:
-        """The catalogs that a principal may use, by name."""
-        found = self._catalogs.list(principal.account_id)
-        checks = [(Privilege.USE_CATALOG, Securable("catalog", catalog.name)) for catalog in found]
-        return list(compress(found, self._authorizer.allowed(principal, checks)))
+    def list(self, principal: Principal, token: str | None = None, limit: int = 1000) -> Page[Catalog]:
+        """The catalogs that a principal may use, by name, as many as one answer may have.
+
+        Args:
+            principal: who asks.
+            token: of the page before; None or empty for the first.
+            limit: most catalogs; a page has less where the principal may not use all.
+
+        Raises:
+            BadRequestError: the token is of another listing.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        found = self._catalogs.page(principal.account_id, token, limit)
+        checks = [(Privilege.USE_CATALOG, Securable("catalog", catalog.name)) for catalog in found.items]
+        allowed = self._authorizer.allowed(principal, checks)
+        return Page(list(compress(found.items, allowed)), found.next_token)
 
     def create(self, principal: Principal, wanted: NewCatalog) -> Catalog:
         """Creates a catalog, once a small file could be written at its location and deleted again.

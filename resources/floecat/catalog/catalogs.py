@@ -13,7 +13,7 @@ import uuid_utils.compat as uuids
 from floecat.auth.authorizer import AllowAll, Authorizer, Check, Privilege, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
-from floecat.entries.calls import Call, Catalog, RequestKey
+from floecat.entries.calls import Call, Catalog, Page, RequestKey
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -25,9 +25,10 @@ from floecat.fileio.locations import check_bounds, check_new_location, normalize
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import accounts, catalogs
+from floecat.store import accounts, catalogs, page_tokens
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
+from floecat.store.record_pages import fetch_records
 
 __all__ = ["RESERVED_NAMES", "CallContext", "CatalogService"]
 
@@ -102,6 +103,29 @@ class CatalogService:
         """All catalogs of the account, by name."""
         with self._store.read() as conn:
             return [self._catalog(row) for row in catalogs.list_all(conn, account_id)]
+
+    def page(self, account_id: UUID, token: str | None, limit: int) -> Page[Catalog]:
+        """As many catalogs of the account as one answer may have, by name.
+
+        Args:
+            account_id: the account.
+            token: of the page before; None or empty for the first.
+            limit: most catalogs.
+
+        Raises:
+            BadRequestError: the token is of another listing.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        scope = f"catalogs {account_id}"
+        after = page_tokens.decode(token, scope) if token else ""
+        found = fetch_records(
+            self._store,
+            lambda conn, count: catalogs.page_sizes(conn, account_id, after, count),
+            lambda conn, count: catalogs.page(conn, account_id, after, count),
+            limit,
+        )
+        next_token = page_tokens.encode(found.rows[-1].name, scope) if found.has_more else None
+        return Page([self._catalog(row) for row in found.rows], next_token)
 
     def create(
         self,

@@ -15,15 +15,16 @@ from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
-from floecat.entries.calls import Call
+from floecat.entries.calls import Call, Page
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
-from floecat.store import connectors, jobs
+from floecat.store import connectors, jobs, page_tokens
 from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.connectors import ConnectorRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
+from floecat.store.record_pages import fetch_records
 
 __all__ = [
     "SCAN_JOB",
@@ -159,6 +160,32 @@ class ConnectorService:
         call.check((Privilege.READ_CONNECTORS, call.on_catalog()))
         with self._store.read() as conn:
             return [_info(row) for row in connectors.list_all(conn, call.catalog.id)]
+
+    def page(self, call: Call, token: str | None, limit: int) -> Page[ConnectorInfo]:
+        """As many connectors of the catalog as one answer may have, by name.
+
+        Args:
+            call: who asks.
+            token: of the page before; None or empty for the first.
+            limit: most connectors.
+
+        Raises:
+            ForbiddenError: the principal may not read them.
+            BadRequestError: the token is of another listing.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        call.check((Privilege.READ_CONNECTORS, call.on_catalog()))
+        id = call.catalog.id
+        scope = f"connectors {id}"
+        after = page_tokens.decode(token, scope) if token else None
+        found = fetch_records(
+            self._store,
+            lambda conn, count: connectors.sizes(conn, id, after, count),
+            lambda conn, count: connectors.list_all(conn, id, after, count),
+            limit,
+        )
+        next_token = page_tokens.encode(found.rows[-1].name, scope) if found.has_more else None
+        return Page([_info(row) for row in found.rows], next_token)
 
     def load(self, call: Call, name: str) -> ConnectorInfo:
         """A connector.

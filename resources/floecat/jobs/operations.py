@@ -14,6 +14,7 @@ from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import JobRow
+from floecat.store.record_pages import Fetched
 
 __all__ = ["JobOperations"]
 
@@ -33,8 +34,6 @@ class JobOperations:
         kinds: Sequence[str] | None = None,
         states: Sequence[str] = (*jobs.OPEN_STATES, *jobs.FINISHED_STATES),
         title: str | None = None,
-        after: UUID | None = None,
-        limit: int | None = None,
     ) -> list[JobRow]:
         """Jobs of a catalog, oldest first.
 
@@ -43,23 +42,43 @@ class JobOperations:
             kinds: names of kinds; None for all.
             states: the states that are wanted.
             title: what they are called; None for all.
-            after: id of the last job of the page before.
-            limit: most jobs; None for all.
 
         Raises:
             ForbiddenError: the principal may not read jobs.
         """
         call.check((Privilege.READ_JOBS, call.on_catalog()))
+        wanted = kinds or list(self.kinds)
         with self._store.read() as conn:
-            return jobs.list_all(
-                conn,
-                call.catalog.id,
-                kinds or list(self.kinds),
-                states=states,
-                title=title,
-                after=after,
-                limit=limit,
-            )
+            return jobs.list_all(conn, call.catalog.id, wanted, states=states, title=title)
+
+    def page(
+        self,
+        call: Call,
+        kind: str,
+        states: Sequence[str],
+        title: str | None,
+        after: UUID | None,
+        limit: int,
+    ) -> Fetched[JobRow]:
+        """As many jobs of a kind as one answer may have, and whether there are more.
+
+        Args:
+            call: who asks, about which catalog.
+            kind: its name.
+            states: the states that are wanted.
+            title: what they are called; None for all.
+            after: id of the last job of the page before.
+            limit: most jobs.
+
+        Raises:
+            ForbiddenError: the principal may not read jobs.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        call.check((Privilege.READ_JOBS, call.on_catalog()))
+        catalog_id = call.catalog.id
+        return jobs.page_of(
+            self._store, catalog_id, [kind], states=states, title=title, after=after, limit=limit
+        )
 
     def get(self, call: Call, job_id: UUID, privilege: Privilege = Privilege.READ_JOBS) -> JobRow:
         """A job of a catalog.

@@ -17,6 +17,7 @@ from floecat.purge.entry_file_jobs import ENTRY_FILES
 from floecat.purge.progress import PurgeProgress, progress_of
 from floecat.purge.purge_jobs import PURGE, payload_of
 from floecat.store.jobs import FINISHED_STATES, OPEN_STATES, JobRow
+from floecat.store.record_pages import Fetched
 
 __all__ = ["PurgeInfo", "PurgeOperations", "PurgeTotals"]
 
@@ -85,8 +86,6 @@ class PurgeOperations:
         *,
         states: Sequence[str] = (),
         table: str | None = None,
-        after: UUID | None = None,
-        limit: int | None = None,
     ) -> list[PurgeInfo]:
         """Purges of a catalog, oldest first.
 
@@ -94,19 +93,38 @@ class PurgeOperations:
             call: who asks.
             states: the states that are wanted, as `states` calls them; all if empty.
             table: only purges of tables that had this name, as `outer.inner.name`.
-            after: id of the last purge of the page before.
-            limit: most purges; None for all.
 
         Raises:
             ForbiddenError: the principal may not read jobs.
             BadRequestError: there is no such state.
         """
+        rows = self._jobs.list(call, kinds=[PURGE], states=self._wanted(states), title=table)
+        return [self._info(row) for row in rows]
+
+    def page(
+        self, call: Call, states: Sequence[str], table: str | None, after: UUID | None, limit: int
+    ) -> Fetched[PurgeInfo]:
+        """As many purges as one answer may have, and whether there are more.
+
+        Args:
+            call: who asks.
+            states: as of `list`.
+            table: as of `list`.
+            after: id of the last purge of the page before.
+            limit: most purges.
+
+        Raises:
+            ForbiddenError, BadRequestError: as `list`.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        found = self._jobs.page(call, PURGE, self._wanted(states), table, after, limit)
+        return Fetched([self._info(row) for row in found.rows], found.has_more)
+
+    def _wanted(self, states: Sequence[str]) -> Sequence[str]:
         for state in states:
             if state not in self.states:
                 raise BadRequestError(f"Invalid state: {state!r} is not one of {', '.join(self.states)}")
-        wanted = [state for state in _STATES if not states or self._kind.word(state) in states]
-        rows = self._jobs.list(call, kinds=[PURGE], states=wanted, title=table, after=after, limit=limit)
-        return [self._info(row) for row in rows]
+        return [state for state in _STATES if not states or self._kind.word(state) in states]
 
     def get(self, call: Call, purge_id: UUID) -> PurgeInfo:
         """One purge.

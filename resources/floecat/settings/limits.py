@@ -116,8 +116,9 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     """Largest metrics report, as reports are kept in the store. Larger ones are answered 413."""
 
     record_page_bytes: Annotated[int, size()] = 16 * _MIB
-    """Most bytes of the records in one answer of a listing: statistics, constraints, index artifacts. A page
-    has one in any case, and ends before the one that would exceed this."""
+    """Most bytes of the records in one answer of a listing: statistics, constraints, index artifacts, purges,
+    captures, connectors, catalogs. A page has one in any case, and ends before the one that would exceed
+    this."""
 
     manifest_bytes: Annotated[int, size()] = 128 * _MIB
     """Largest manifest or manifest list that is read, and largest Avro data file that statistics read."""

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import (
+    LIMIT,
     can_exist,
     decode_properties,
     decode_texts,
@@ -28,6 +29,8 @@ __all__ = [
     "insert",
     "list_all",
     "list_all_accounts",
+    "page",
+    "page_sizes",
     "set_allowed_locations",
     "set_properties",
 ]
@@ -61,6 +64,10 @@ _BY_NAME: Final = _SELECT.where(
     _catalogs.c.account_id == sa.bindparam("account_id"), _catalogs.c.name == sa.bindparam("name")
 )
 _LIST: Final = _SELECT.where(_catalogs.c.account_id == sa.bindparam("account_id")).order_by(_catalogs.c.name)
+_PAGE: Final = _LIST.where(_catalogs.c.name > sa.bindparam("after")).limit(LIMIT)
+_PAGE_SIZES: Final = _PAGE.with_only_columns(
+    sa.func.length(_catalogs.c.allowed_locations) + sa.func.length(_catalogs.c.properties) + 1024
+)
 _LIST_ALL_ACCOUNTS: Final = _SELECT.order_by(_catalogs.c.id)
 _COMMIT_VERSIONS: Final = sa.select(_catalogs.c.id, _catalogs.c.commit_version)
 
@@ -146,6 +153,18 @@ def by_name(conn: Connection, account_id: UUID, name: str) -> CatalogRow | None:
 def list_all(conn: Connection, account_id: UUID) -> list[CatalogRow]:
     """All catalogs of an account, ordered by name."""
     return [_record(row) for row in conn.all(_LIST, {"account_id": account_id})]
+
+
+def page(conn: Connection, account_id: UUID, after: str, limit: int) -> list[CatalogRow]:
+    """So many catalogs of an account behind a name, ordered by name."""
+    parameters = {"account_id": account_id, "after": after, "limit": limit}
+    return [_record(row) for row in conn.all(_PAGE, parameters)]
+
+
+def page_sizes(conn: Connection, account_id: UUID, after: str, limit: int) -> list[int]:
+    """The bytes of catalogs, as `page` gives them."""
+    parameters = {"account_id": account_id, "after": after, "limit": limit}
+    return [row[0] for row in conn.all(_PAGE_SIZES, parameters)]
 
 
 def list_all_accounts(conn: Connection) -> list[CatalogRow]:

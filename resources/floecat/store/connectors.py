@@ -31,6 +31,7 @@ __all__ = [
     "get",
     "insert",
     "list_all",
+    "sizes",
     "update",
 ]
 
@@ -60,6 +61,12 @@ _LIST: Final = (
     .where(_connectors.c.catalog_id == sa.bindparam("catalog_id"), _connectors.c.name > sa.bindparam("after"))
     .order_by(_connectors.c.name)
     .limit(LIMIT)
+)
+_LIST_SIZES: Final = _LIST.with_only_columns(
+    sa.func.length(_connectors.c.options)
+    + sa.func.length(sa.func.coalesce(_connectors.c.last_error, ""))
+    + sa.func.length(_connectors.c.location)
+    + 1024
 )
 _DUE: Final = (
     sa.select(*_COLUMNS)
@@ -161,12 +168,20 @@ def list_all(
         after: last name of the page before.
         limit: most connectors; `None` for all.
     """
-    parameters = {
+    return [_record(row) for row in conn.all(_LIST, _listed(catalog_id, after, limit))]
+
+
+def sizes(conn: Connection, catalog_id: UUID, after: str | None, limit: int) -> list[int]:
+    """The bytes of connectors, as `list_all` gives them."""
+    return [row[0] for row in conn.all(_LIST_SIZES, _listed(catalog_id, after, limit))]
+
+
+def _listed(catalog_id: UUID, after: str | None, limit: int | None) -> dict[str, object]:
+    return {
         "catalog_id": catalog_id,
         "after": after or "",
         "limit": NO_LIMIT if limit is None else limit,
     }
-    return [_record(row) for row in conn.all(_LIST, parameters)]
 
 
 def due(conn: Connection, now_ms: int, limit: int) -> list[ConnectorRow]:

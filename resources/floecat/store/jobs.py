@@ -6,14 +6,16 @@ Workers take them through `job_claims`. A row holds no credentials.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
+from floecat.store.database.engine import Store
 from floecat.store.database.statements import LIMIT, NO_LIMIT
+from floecat.store.record_pages import Fetched, fetch_records
 from floecat.store.schema import jobs as _jobs
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "make_due",
     "oldest_open",
     "open_with_key",
+    "page_of",
     "postpone",
     "retry",
 ]
@@ -151,15 +154,46 @@ def list_all(
         after: id of the last job of the page before.
         limit: most jobs; `None` for all.
     """
-    parameters = {
-        "catalog_id": catalog_id,
-        "kinds": list(kinds),
-        "states": list(states),
-        "title": title or "",
-        "after": after or _FIRST_ID,
-        "limit": NO_LIMIT if limit is None else limit,
-    }
-    return [job_row(row) for row in conn.all(_LIST, parameters)]
+    listed = _Listed(catalog_id, kinds, states, title, after)
+    return [job_row(row) for row in conn.all(_LIST, listed.parameters(limit))]
+
+
+def page_of(
+    store: Store,
+    catalog_id: UUID,
+    kinds: Sequence[str],
+    *,
+    states: Sequence[str],
+    title: str | None,
+    after: UUID | None,
+    limit: int,
+) -> Fetched[JobRow]:
+    """As `list_all`, as many jobs as one answer may have."""
+    listed = _Listed(catalog_id, kinds, states, title, after)
+    return fetch_records(
+        store,
+        lambda conn, count: [int(row[0]) for row in conn.all(_LIST_SIZES, listed.parameters(count))],
+        lambda conn, count: [job_row(row) for row in conn.all(_LIST, listed.parameters(count))],
+        limit,
+    )
+
+
+class _Listed(NamedTuple):
+    catalog_id: UUID
+    kinds: Sequence[str]
+    states: Sequence[str]
+    title: str | None
+    after: UUID | None
+
+    def parameters(self, limit: int | None) -> dict[str, object]:
+        return {
+            "catalog_id": self.catalog_id,
+            "kinds": list(self.kinds),
+            "states": list(self.states),
+            "title": self.title or "",
+            "after": self.after or _FIRST_ID,
+            "limit": NO_LIMIT if limit is None else limit,
+        }
 
 
 def unfinished_resources(conn: Connection, catalog_id: UUID) -> list[str]:
@@ -418,6 +452,16 @@ _LIST: Final = (
     )
     .order_by(_jobs.c.id)
     .limit(LIMIT)
+)
+_LIST_SIZES: Final = _LIST.with_only_columns(
+    sum(
+        (
+            sa.func.length(sa.func.coalesce(_jobs.c[name], ""))
+            for name in ("payload", "progress", "last_error")
+        ),
+        # of what has a bound elsewhere: names and locations
+        sa.func.length(_jobs.c.title) + sa.func.length(_jobs.c.resource) + 1024,
+    )
 )
 _UNFINISHED: Final = sa.select(_jobs.c.resource).where(
     _jobs.c.catalog_id == sa.bindparam("catalog_id"), sa.or_(IS_OPEN, _jobs.c.state == "failed")

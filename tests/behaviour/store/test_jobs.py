@@ -361,3 +361,32 @@ def test_a_job_keeps_its_attachment_until_it_succeeds(store: Store, catalog: Cat
     with store.write() as conn:
         job_claims.finish(conn, lease(row), "succeeded", "{}", NOW_MS)
     assert stored() is None
+
+
+def test_pages_have_a_bound_in_bytes(store: Store, catalog: CatalogRow) -> None:
+    made = add_jobs(store, catalog, 5)
+    progress = f'{{"note":"{"x" * (6 << 20)}"}}'
+    for _ in made:
+        held = lease(claimed(store, "anna", NOW_MS))
+        with store.write() as conn:
+            job_claims.renew(conn, held, progress, NOW_MS, LEASE_MS)
+    found, sizes = list[UUID](), []
+    while True:
+        page = jobs.page_of(
+            store,
+            catalog.id,
+            [KIND],
+            states=["running"],
+            title=None,
+            after=found[-1] if found else None,
+            limit=100,
+        )
+        sizes.append(len(page.rows))
+        found += [row.id for row in page.rows]
+        if not page.has_more:
+            break
+    assert found == [job.id for job in made]
+    # of 16 MiB
+    assert sizes == [2, 2, 1]
+    page = jobs.page_of(store, catalog.id, [KIND], states=["running"], title="a.t3", after=None, limit=1)
+    assert ([row.title for row in page.rows], page.has_more) == (["a.t3"], False)

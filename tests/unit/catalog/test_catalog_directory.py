@@ -47,7 +47,7 @@ def test_a_catalog_is_created_and_seen(kernel: Kernel, tmp_path: Path) -> None:
     (tmp_path / "lakes" / "new").mkdir(parents=True)
     made = kernel.catalog_directory.create(anna(kernel), NewCatalog("new", place, [f"{place}-more"]))
     assert (made.storage_location, list(made.allowed_locations)) == (place, [f"{place}-more"])
-    assert [catalog.name for catalog in kernel.catalog_directory.list(anna(kernel))] == ["new", "old"]
+    assert [catalog.name for catalog in kernel.catalog_directory.list(anna(kernel)).items] == ["new", "old"]
     assert list((tmp_path / "lakes" / "new").iterdir()) == []
     with pytest.raises(AlreadyExistsError):
         kernel.catalog_directory.create(anna(kernel), NewCatalog("new", place))
@@ -63,4 +63,4 @@ def test_what_may_not_be_created(kernel: Kernel, tmp_path: Path) -> None:
     many = [f"{inside}/{number}" for number in range(kernel.settings.limits.catalog_locations + 1)]
     with pytest.raises(BadRequestError, match=r"floecat\.limits\.catalog-locations"):
         kernel.catalog_directory.create(anna(kernel), NewCatalog("new", inside, many))
-    assert [catalog.name for catalog in kernel.catalog_directory.list(anna(kernel))] == ["old"]
+    assert [catalog.name for catalog in kernel.catalog_directory.list(anna(kernel)).items] == ["old"]

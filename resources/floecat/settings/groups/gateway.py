@@ -135,9 +135,8 @@ class GatewaySettings(Group, frozen=True, kw_only=True):
     """Most file scan tasks in one answer. Plans with more are answered by the names of plan tasks."""
 
     plan_task_bytes: Annotated[int, size()] = 512 * _KIB
-    """The same in bytes of JSON. Answers with long lists of values, as a filter may have them, take up to 8
-    MiB. One file scan task may be longer, up to half of `limits.working-memory-bytes`; a plan with a longer one
-    is answered 406."""
+    """The same in bytes of JSON. Answers with long filters take up to 8 MiB. One file scan task may have half
+    of `limits.working-memory-bytes`; a plan with a longer one is answered 406."""
 
     plan_task_read_once: Annotated[str, choice("replay", "strict")] = "replay"
     """A plan task is answered once. `replay` repeats the answer for the same `Idempotency-Key`, and within a

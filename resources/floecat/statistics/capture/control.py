@@ -25,6 +25,7 @@ from floecat.store import jobs
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.jobs import FINISHED_STATES, OPEN_STATES, JobRow
+from floecat.store.record_pages import Fetched
 from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow
 
@@ -214,8 +215,6 @@ class CaptureControl:
         *,
         states: Sequence[str] = (),
         table: str | None = None,
-        after: UUID | None = None,
-        limit: int | None = None,
     ) -> _Captures:
         """Captures of a catalog, oldest first.
 
@@ -223,20 +222,32 @@ class CaptureControl:
             call: who asks.
             states: the states that are wanted; all if empty.
             table: only captures of tables that had this name, as `outer.inner.name`.
-            after: id of the last capture of the page before.
-            limit: most captures.
 
         Raises:
             ForbiddenError: the principal may not read jobs.
             BadRequestError: there is no such state.
         """
-        for state in states:
-            if state not in _STATES:
-                raise BadRequestError(f"Invalid state: {state!r} is not one of {', '.join(_STATES)}")
-        rows = self._operations.list(
-            call, kinds=[CAPTURE], states=states or _STATES, title=table, after=after, limit=limit
-        )
+        rows = self._operations.list(call, kinds=[CAPTURE], states=_wanted(states), title=table)
         return [_info(row) for row in rows]
+
+    def page(
+        self, call: Call, states: Sequence[str], table: str | None, after: UUID | None, limit: int
+    ) -> Fetched[CaptureInfo]:
+        """As many captures as one answer may have, and whether there are more.
+
+        Args:
+            call: who asks.
+            states: as of `list`.
+            table: as of `list`.
+            after: id of the last capture of the page before.
+            limit: most captures.
+
+        Raises:
+            ForbiddenError, BadRequestError: as `list`.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        found = self._operations.page(call, CAPTURE, _wanted(states), table, after, limit)
+        return Fetched([_info(row) for row in found.rows], found.has_more)
 
     def snapshots(self, call: Call, identifier: TableIdentifier) -> _Snapshots:
         """What was captured of the snapshots of a table, in order of their ids.
@@ -320,6 +331,13 @@ class CaptureControl:
             if row.kind == CAPTURE:
                 return row
         raise NotFoundError(f"Capture does not exist: {capture_id}")
+
+
+def _wanted(states: Sequence[str]) -> Sequence[str]:
+    for state in states:
+        if state not in _STATES:
+            raise BadRequestError(f"Invalid state: {state!r} is not one of {', '.join(_STATES)}")
+    return states or _STATES
 
 
 def _info(row: JobRow) -> CaptureInfo:

@@ -39,6 +39,13 @@ def test_catalogs_are_created_where_the_operator_allows_it_and_listed(client, op
     assert client.post(PATHS, json=body | {"storage-location": f"{lakes}/made"}).status_code == 409
     listed = [catalog["name"] for catalog in client.get(PATHS).json()["catalogs"]]
     assert listed == [catalog.name for catalog in opened_kernel.catalogs.list(account)]
+    paged, token = [], ""
+    while token is not None:
+        page = client.get(PATHS, params={"pageSize": 1, "pageToken": token}).json()
+        paged += [catalog["name"] for catalog in page["catalogs"]]
+        token = page["next-page-token"]
+    assert paged == listed
+    assert client.get(PATHS, params={"pageToken": "other"}).status_code == 400
     assert "made" in listed
     assert client.post(PATHS, json={"name": "made"}).status_code == 400
 

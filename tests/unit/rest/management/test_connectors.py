@@ -52,6 +52,20 @@ def test_made_listed_loaded_and_removed(client, name, delta_table):
     }
 
 
+def test_pages(client, delta_table):
+    location = delta_table()
+    for name in ("page a", "page b"):
+        assert connector(client, name, location).status_code == 201
+    listed = [each["name"] for each in client.get(PATH).json()["connectors"]]
+    paged, token = [], ""
+    while token is not None:
+        page = client.get(PATH, params={"pageSize": 1, "pageToken": token}).json()
+        paged += [each["name"] for each in page["connectors"]]
+        token = page["next-page-token"]
+    assert paged == listed
+    assert {"page a", "page b"} <= set(listed)
+
+
 def test_names_that_need_encoding(client, delta_table):
     location = delta_table()
     for spelled in ("a b/c", "ü%", "1+1"):

@@ -38,7 +38,7 @@ def drop(client, namespace, name):
         ("GET", PATH, "state, table, pageToken, pageSize"),
         ("POST", f"{PATH}/{UUID(int=1)}/cancel", "force"),
         ("GET", f"{PATH}/{UUID(int=1)}", "none"),
-        ("GET", "/management/v1/catalogs/floecat/connectors", "none"),
+        ("GET", "/management/v1/catalogs/floecat/capture-policy", "none"),
     ],
 )
 def test_query_parameters_that_there_are_not_are_refused(client, method, path, known):

@@ -40,10 +40,13 @@ class TableCapturesController(ManagementController):
     path = f"{TABLE}/captures"
 
     @get(operation_id="listCapturedSnapshots", sync_to_thread=True)
-    def list_snapshots(self, request: CatalogRequest) -> CapturedSnapshotsResponse:
-        """What was captured of each snapshot, when, and from how many of its data files."""
-        call = request.call()
-        return CapturedSnapshotsResponse(request.kernel.captures.snapshots(call, request.entry(call)))
+    def list_snapshots(
+        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+    ) -> CapturedSnapshotsResponse:
+        """What was captured of each snapshot, when, and from how many of its data files; at most 1,000."""
+        call, captures = request.call(), request.kernel.captures
+        found = captures.snapshot_page(call, request.entry(call), page_token, listed_size(page_size))
+        return CapturedSnapshotsResponse(found.items, found.next_token)
 
     @post(operation_id="captureStatistics", status_code=200, sync_to_thread=True)
     def capture(self, request: CatalogRequest, body: RawBody) -> ListCapturesResponse:

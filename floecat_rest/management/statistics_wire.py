@@ -95,6 +95,7 @@ class ListCapturesResponse(msgspec.Struct, rename="kebab"):
 
 
 class CapturedSnapshotsResponse(msgspec.Struct, rename="kebab"):
-    """What was captured of the snapshots of a table."""
+    """What was captured of the snapshots of a table, by their ids."""
 
     snapshots: Sequence[SnapshotCapture]
+    next_page_token: str | None

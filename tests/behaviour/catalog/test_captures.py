@@ -817,6 +817,10 @@ def test_only_the_newest_of_several_commits_is_captured(bench: Bench) -> None:
     assert len(bench.kernel.captures.backfill(bench.call, T)) == 1
     bench.capture()
     assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [1, 2]
+    first = bench.kernel.captures.snapshot_page(bench.call, T, None, 1)
+    rest = bench.kernel.captures.snapshot_page(bench.call, T, first.next_token, 1)
+    assert [each.snapshot_id for each in (*first.items, *rest.items)] == [1, 2]
+    assert rest.next_token is None
 
 
 def test_properties_say_what_is_captured(bench: Bench) -> None:

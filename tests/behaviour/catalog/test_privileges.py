@@ -248,6 +248,7 @@ def _operations() -> list[Operation]:
             keywords={"add": ("s3://more",), "anywhere": True},
         ),
         op("captures.snapshots", (d,), ((P.READ_TABLE, on("d")),)),
+        op("captures.snapshot_page", (d, None, 10), ((P.READ_TABLE, on("d")),)),
         op("captures.list", (), ((P.READ_JOBS, CATALOG),)),
         op("captures.page", ((), None, None, 10), ((P.READ_JOBS, CATALOG),)),
         op("captures.get", (_capture_id,), ((P.READ_JOBS, CATALOG),)),

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.auth.authorizer import Privilege
-from floecat.entries.calls import Call
+from floecat.entries.calls import Call, Page
 from floecat.entries.names import missing_table
 from floecat.errors import BadRequestError, ConflictError, NoSuchTableError, NotFoundError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
@@ -21,11 +21,11 @@ from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.coverage import PROBLEM, CaptureCoverage, coverage_of
 from floecat.statistics.capture.requests import CAPTURE, REQUEST, GroupPayload, payload_of
 from floecat.statistics.snapshots import Snapshots, TableSnapshot
-from floecat.store import jobs
+from floecat.store import jobs, page_tokens
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.jobs import FINISHED_STATES, OPEN_STATES, JobRow
-from floecat.store.record_pages import Fetched
+from floecat.store.record_pages import Fetched, fetch_records
 from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow
 
@@ -260,6 +260,34 @@ class CaptureControl:
         with self._store.read() as conn:
             rows = captures.list_all(conn, entry.row.id, -1, _CAPTURES)
         return [_snapshot(row) for row in rows]
+
+    def snapshot_page(
+        self, call: Call, identifier: TableIdentifier, token: str | None, limit: int
+    ) -> Page[SnapshotCapture]:
+        """As many of `snapshots` as one answer may have.
+
+        Args:
+            call: who asks.
+            identifier: the table.
+            token: of the page before; None or empty for the first.
+            limit: most snapshots.
+
+        Raises:
+            ForbiddenError, NoSuchTableError: as `snapshots`.
+            BadRequestError: the token is of another listing.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        entry_id = self._snapshots.table(call, identifier).row.id
+        scope = f"captured {entry_id}"
+        after = int(page_tokens.decode(token, scope)) if token else -1
+        found = fetch_records(
+            self._store,
+            lambda conn, count: captures.sizes(conn, entry_id, after, count),
+            lambda conn, count: captures.list_all(conn, entry_id, after, count),
+            limit,
+        )
+        next_token = page_tokens.encode(str(found.rows[-1].snapshot_id), scope) if found.has_more else None
+        return Page([_snapshot(row) for row in found.rows], next_token)
 
     def cancel(self, call: Call, capture_id: UUID) -> CaptureInfo:
         """Cancels a capture with its groups; one that runs stops before its next file.

@@ -36,6 +36,7 @@ __all__ = [
     "named",
     "newest_finalized",
     "request",
+    "sizes",
     "uncaptured",
 ]
 
@@ -117,6 +118,12 @@ def named(conn: Connection, entry_ids: Sequence[UUID]) -> list[NamedTable]:
 def list_all(conn: Connection, entry_id: UUID, after: int, limit: int) -> list[CaptureRow]:
     """Captures of a table, in order of snapshot ids above one, without their columns, which may be many."""
     return [_row(row) for row in conn.all(_LIST, {"of_entry": entry_id, "after": after, "limit": limit})]
+
+
+def sizes(conn: Connection, entry_id: UUID, after: int, limit: int) -> list[int]:
+    """The bytes of captures, as `list_all` gives them."""
+    parameters = {"of_entry": entry_id, "after": after, "limit": limit}
+    return [row[0] for row in conn.all(_LIST_SIZES, parameters)]
 
 
 def newest_finalized(conn: Connection, entry_id: UUID) -> CaptureRow | None:
@@ -212,6 +219,11 @@ _LIST: Final = (
     .where(_OF_ENTRY, _captures.c.snapshot_id > sa.bindparam("after"))
     .order_by(_captures.c.snapshot_id)
     .limit(LIMIT)
+)
+_LIST_SIZES: Final = _LIST.with_only_columns(
+    sa.func.length(sa.func.coalesce(_captures.c.problem, ""))
+    + sa.func.length(sa.func.coalesce(_captures.c.statistics_file, ""))
+    + 512
 )
 _NEWEST: Final = (
     sa.select(*_COLUMNS)

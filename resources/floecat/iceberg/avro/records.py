@@ -77,7 +77,15 @@ class RecordReader:
         fields: those of a record in the order of the file, each nested record replaced by its own fields.
     """
 
-    def __init__(self, data: bytes, *, location: str, what: str, bounds: Bounds = DEFAULT_BOUNDS) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        *,
+        location: str,
+        what: str,
+        bounds: Bounds = DEFAULT_BOUNDS,
+        is_metered: bool = False,
+    ) -> None:
         """Reads header and schema.
 
         Args:
@@ -85,6 +93,7 @@ class RecordReader:
             location: where it is, for messages.
             what: what the file is, for messages, e.g. "manifest".
             bounds: limits for the file.
+            is_metered: whether inflated blocks count as memory of the request (`take_memory`).
 
         Raises:
             BoundExceededError: a bound is exceeded.
@@ -94,6 +103,7 @@ class RecordReader:
         self._location = location
         self._what = what
         self._bounds = bounds
+        self._is_metered = is_metered
         self._items_left = bounds.manifest_items
         if len(data) > bounds.manifest_bytes:
             raise self._exceeded("manifest_bytes", "it has more bytes than")
@@ -179,7 +189,8 @@ class RecordReader:
             size += len(records)
             if size > bounds.inflated_file_bytes:
                 raise self._exceeded("inflated_file_bytes", "it inflates to more bytes than")
-            take_memory(len(records))
+            if self._is_metered:
+                take_memory(len(records))
             yield records, block.rows
 
     def _decode(self, blocks: _Blocks, wanted: Wanted) -> Iterator[Records]:

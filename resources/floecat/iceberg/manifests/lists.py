@@ -93,7 +93,7 @@ _DEFAULTED = ("content", "sequence_number", "min_sequence_number")
 
 
 def read_manifest_list(
-    data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUNDS
+    data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUNDS, is_metered: bool = False
 ) -> Iterator[ManifestFile]:
     """Yields the entries of a manifest list in the order of the file.
 
@@ -101,12 +101,13 @@ def read_manifest_list(
         data: the whole file.
         location: where it is, for messages.
         bounds: limits for the file.
+        is_metered: see `RecordReader`.
 
     Raises:
         InvalidMetadataError: it is not a manifest list, is damaged, or exceeds a bound. Entries before the
             damage may have been yielded.
     """
-    reader = RecordReader(data, location=location, what="manifest list", bounds=bounds)
+    reader = RecordReader(data, location=location, what="manifest list", bounds=bounds, is_metered=is_metered)
     places = {name: place for name, id in _FIELDS.items() if (place := reader.place(id, name)) is not None}
     missing = [name for name in _REQUIRED if name not in places]
     if missing:

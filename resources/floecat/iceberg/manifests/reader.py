@@ -118,6 +118,7 @@ def read_manifest(
     listed: ManifestFile | None = None,
     partition_types: Mapping[int, PrimitiveType] | None = None,
     bounds: Bounds = DEFAULT_BOUNDS,
+    is_metered: bool = False,
 ) -> Iterator[ManifestEntries]:
     """Yields the entries of a manifest in pieces, those of deleted files included.
 
@@ -132,12 +133,13 @@ def read_manifest(
             numbers and first row id. None leaves these as they are in the file.
         partition_types: types of partition fields by their id. Without one the type is that of the file.
         bounds: limits for the file.
+        is_metered: see `RecordReader`.
 
     Raises:
         InvalidMetadataError: it is not a manifest, is damaged, or exceeds a bound. Entries before the damage
             may have been yielded.
     """
-    reader = RecordReader(data, location=location, what="manifest", bounds=bounds)
+    reader = RecordReader(data, location=location, what="manifest", bounds=bounds, is_metered=is_metered)
     asked = frozenset(fields)
     needed = asked.union(*(_NEEDED.get(name, ()) for name in asked if listed is not None))
     layout = _Layout(reader, needed, asked, None if column_ids is None else frozenset(column_ids))

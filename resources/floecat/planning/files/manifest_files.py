@@ -176,6 +176,7 @@ def decode_manifest(
             listed=listed,
             partition_types=types,
             bounds=bounds,
+            is_metered=True,
         )
     ]
     size = sum(len(entries) for entries in parts)
@@ -206,6 +207,7 @@ def with_metrics(
             fields={"status", *_metrics(column_ids | held.metric_ids)},
             column_ids=column_ids,
             bounds=bounds,
+            is_metered=True,
         )
     ]
     if sum(len(entries) for entries in parts) != held.size:

@@ -54,7 +54,7 @@ class ManifestLists:
         data = read_bounded(storage, location, "manifest list", self._bounds)
         if at_most is not None and len(data) > at_most:
             return None
-        found = tuple(read_manifest_list(data, location=location, bounds=self._bounds))
+        found = tuple(read_manifest_list(data, location=location, bounds=self._bounds, is_metered=True))
         self._cache.put(key, found, 1024 * (1 + len(found)))
         return found
 

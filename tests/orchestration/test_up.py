@@ -18,6 +18,10 @@ import pytest
 from tests.services.pipeline import ask, assert_pipeline_works, processes_of
 from tests.services.wheel import build_wheel, install_beside_libraries, install_with_libraries
 
+pytestmark = pytest.mark.timeout(900)
+_PATIENCE_S = 300.0
+"""A machine with much to do takes minutes to start Dagster; `floecat up` itself waits for 300 s."""
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -56,7 +60,7 @@ def running(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         if process.poll() is None:
             process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=_PATIENCE_S)
 
 
 def up(commands: Path, ports: tuple[int, int]) -> tuple[str, ...]:
@@ -105,7 +109,7 @@ def test_up_starts_all_and_one_signal_stops_all(
         foreign = {"Origin": "https://example.com"}
         for url in (f"{dagster}/graphql?query=mutation%20{{__typename}}", f"{rest}/v1/config"):
             with pytest.raises(urllib.error.HTTPError) as refusal:
-                urllib.request.urlopen(urllib.request.Request(url, headers=foreign), timeout=60)
+                urllib.request.urlopen(urllib.request.Request(url, headers=foreign), timeout=_PATIENCE_S)
             assert refusal.value.code == 403
             refusal.value.close()
         assert len(processes_of(tmp_path / ".floecat")) >= 3
@@ -115,14 +119,14 @@ def test_up_starts_all_and_one_signal_stops_all(
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=_PATIENCE_S,
             check=False,
         )
         assert second.returncode == 2
         assert f"{tmp_path}/.floecat is in use by another floecat process ({process.pid})" in second.stderr
         assert ask(f"{rest}/health/ready")
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=_PATIENCE_S)
     assert process.returncode == 0
     assert output.endswith("Stopped.\n")
     assert processes_of(tmp_path / ".floecat") == []

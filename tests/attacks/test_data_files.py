@@ -113,7 +113,7 @@ def test_commits_of_data_files_are_captured(
     def send() -> None:
         number = next(numbers)
         # one that is counted is not read again
-        sent = bomb if outcome == REFUSED else shutil.copy(bomb, bomb.with_stem(f"bomb-{number}"))
+        sent = bomb if outcome == REFUSED else Path(shutil.copy(bomb, bomb.with_stem(f"bomb-{number}")))
         if write is write_orc:
             add_orc(table, bomb)
         else:

@@ -202,7 +202,7 @@ def test_files_of_hive_that_pyiceberg_reads(planner: ScanPlanner, tmp_path: Path
     [chunk] = render_tasks(
         plan,
         types={spec_id: found.types for spec_id, found in specs.items()},
-        most=ChunkSize(10, 1 << 20),
+        most=ChunkSize(10, 1 << 20, 1 << 20),
         partitions=partial(pyiceberg_partitions, specs=specs, are_absent=False),
     )
     answer = json.loads(b"{%b}" % decompress(chunk.answer))

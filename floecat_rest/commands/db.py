@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import typer
 
 from floecat.settings import Settings
@@ -22,13 +20,13 @@ def _group() -> None:
 
 @app.command()
 def upgrade(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
-    """Create the store and the default catalog, or bring it to the schema of this version. Safe to repeat."""
+    """Create the store and the default catalog where they are missing. Safe to repeat."""
     settings = settings_from(config, data_dir=data_dir)
     prepare_store(settings)
     out.print("The store is up to date.")
 
 
-def prepare_store(settings: Settings, report: Callable[[str], None] = print_plain) -> str:
+def prepare_store(settings: Settings) -> str:
     """See `floecat.runtime.prepare_store`. Warns of a setting that came too late.
 
     Returns:
@@ -38,7 +36,7 @@ def prepare_store(settings: Settings, report: Callable[[str], None] = print_plai
     from floecat import runtime
     from floecat.fileio.locations import normalize_location
 
-    catalog = runtime.prepare_store(settings, report)
+    catalog = runtime.prepare_store(settings)
     wanted = str(normalize_location(settings.warehouse_location))
     if wanted != catalog.storage_location:
         given = settings.gateway.default_warehouse_path is not None

@@ -40,7 +40,6 @@ from floecat.statistics.capture.control import CaptureControl
 from floecat.statistics.open_statistics import CommitSearch, open_statistics
 from floecat.storage.catalog_storages import object_store_options
 from floecat.store.database.engine import Store
-from floecat.store.document_forms import normalize_documents
 from floecat.store_expiry import Expiry
 from floecat.struct_types import prepare_struct_types
 
@@ -372,21 +371,19 @@ def _artifact_purge(shared: SharedFiles, settings: Settings) -> FormatPurge:
     return DeferredPurge(open_purge)
 
 
-def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info) -> Catalog:
-    """Brings the store to the schema and documents of this version, and makes the default catalog if missing.
+def prepare_store(settings: Settings) -> Catalog:
+    """Creates the schema and the default catalog where they are missing.
 
     Safe when several processes do it at once.
 
     Args:
         settings: name the store.
-        report: takes a line now and then while documents are brought up to date.
 
     Returns:
         The default catalog. One that was there keeps its location, whatever the settings say.
 
     Raises:
-        SettingsError: the URL of the store or a location is malformed, or a newer version has upgraded the
-            store.
+        SettingsError: the URL of the store or a location is malformed, or another version made the store.
         StoreUnavailableError: the store does not answer.
     """
     check_locations(settings)
@@ -394,7 +391,6 @@ def prepare_store(settings: Settings, report: Callable[[str], None] = _log.info)
     store = Store.open(settings.store_url)
     try:
         store.upgrade()
-        normalize_documents(store, report)
     finally:
         store.close()
     gateway = settings.gateway

@@ -11,7 +11,7 @@ PLACE = SparkPlace(master="local[2]", conf={"spark.driver.host": "127.0.0.1"})
 if __name__ == "__main__":
     kernel = open_kernel(load_settings())
     session = open_session(PLACE)
-    groups = SparkGroups(lambda: session, bounds=FileBounds.of(kernel.settings.statistics))
+    groups = SparkGroups(lambda: session, FileBounds.of(kernel.settings.statistics))
     outcomes = [worked.outcome for _, worked in groups.work_on_all(kernel.statistics_pipeline)]
     print(session.version, groups.files, *outcomes)
     session.stop()

@@ -424,7 +424,6 @@ def test_description_of_every_setting() -> None:
         "floecat.storage.adls.client-secret",
         "floecat.storage.catalogs",
         "floecat.spark.remote",
-        "floecat.spark.catalog",
         "floecat.spark.conf",
         "floecat.purge.properties",
     }
@@ -514,20 +513,3 @@ def test_durations(text: str, ms: int, shortest: str) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="ISO-8601"):
         Duration.parse(text)
-
-
-def test_former_names_are_read_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = write_config(tmp_path, '[purge]\nbatch-size = 7\nretention = "PT90M"\nworkers = 3')
-    environ = {"FLOECAT_PURGE_LEASE_MS": "5000", "FLOECAT_PURGE_WORKER_THREADS": "9"}
-    purge = load_settings(config=file, environ=environ).purge
-    assert (purge.files_per_call, purge.completed_retention_hours) == (7, 2)
-    assert (purge.lease_timeout_ms, purge.worker_threads) == (5000, 9)
-    assert f"floecat.purge.batch-size ({file}) is called floecat.purge.files-per-call now" in caplog.text
-    assert "floecat.purge.lease-ms (FLOECAT_PURGE_LEASE_MS) is called" in caplog.text
-
-
-def test_malformed_values_under_former_names() -> None:
-    wrong = {"FLOECAT_PURGE_RETENTION": "7 days", "FLOECAT_PURGE_BATCH_SIZE": "0"}
-    message = refusal(environ=wrong)
-    assert "floecat.purge.retention (FLOECAT_PURGE_RETENTION): expected an ISO-8601 duration" in message
-    assert "floecat.purge.files-per-call (FLOECAT_PURGE_BATCH_SIZE): expected an integer from 1" in message

@@ -161,27 +161,13 @@ def _work_on_spark(
         table.offered_bytes for table in pipeline.pending() if table.entry_id == entry_id
     ):
         return
-    from floecat_assets.spark.capture_groups import CatalogAccess, SparkGroups
-    from floecat_assets.spark.catalog_rows import CatalogTable
+    from floecat_assets.spark.capture_groups import SparkGroups
     from floecat_assets.spark.data_files import FileBounds
 
-    def find(table_id: UUID) -> CatalogTable | None:
-        entry = opened.live_entries.get(table_id)
-        # the name of a catalog of another account is no warehouse of this one
-        if entry is None or "@" in entry.catalog_name:
-            return None
-        return CatalogTable(entry.catalog_name, entry.identifier)
-
-    properties = spark.catalog_properties()
-    runner = SparkGroups(
-        spark.open,
-        None if properties is None else CatalogAccess(properties, find),
-        context.log.warning,
-        bounds=FileBounds.of(opened.settings.statistics),
-    )
+    runner = SparkGroups(spark.open, FileBounds.of(opened.settings.statistics))
     for table, worked in runner.work_on_all(pipeline):
         context.log.info("group of %s on Spark: %s %s", table, worked.outcome, worked.error or "")
-    context.log.info("%d files on Spark, %d of them through the catalog", runner.files, runner.by_catalog)
+    context.log.info("%d files on Spark", runner.files)
 
 
 def _log_progress(context: dg.AssetExecutionContext) -> Callable[[int, int], None]:

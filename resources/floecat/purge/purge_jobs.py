@@ -17,7 +17,7 @@ from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import server_identity
 from floecat.jobs.running import RunningJob
 from floecat.purge.progress import PROGRESS, progress_of
-from floecat.purge.purgers import SQL_ASYNC, Purgers, ReachableFilesPurger
+from floecat.purge.purgers import Purgers, ReachableFilesPurger
 from floecat.purge.ranges import RangeRunner
 from floecat.purge.spi import PurgeRequest, PurgerRows
 from floecat.settings import PurgeSettings
@@ -43,30 +43,25 @@ _HOUR_MS: Final = 3_600_000
 
 
 class PurgePayload(msgspec.Struct, frozen=True):
-    """A dropped table. Its files are not listed here, as its metadata names them; nor are keys of storage.
-
-    What has a default is missing in rows of earlier versions.
-    """
+    """A dropped table. Its files are not listed here, as its metadata names them; nor are keys of storage."""
 
     entry_id: UUID
     table_uuid: str
     location: str
     metadata_location: str
     """Root of what is reachable, and the last file that is deleted."""
-    format: str = "iceberg"
-    purger: str = SQL_ASYNC
+    format: str
+    purger: str
     """Name of the purger that is called."""
-    catalog: str = ""
+    catalog: str
     """Name of its catalog."""
-    namespace: tuple[str, ...] = ()
-    name: str = ""
+    namespace: tuple[str, ...]
+    name: str
 
-    def identifier(self, title: str) -> TableIdentifier:
-        """The name that the table had; from the title of the job if the row is of an earlier version."""
-        if self.name:
-            return TableIdentifier(self.namespace, self.name)
-        *namespace, name = title.split(".")
-        return TableIdentifier(tuple(namespace), name)
+    @property
+    def identifier(self) -> TableIdentifier:
+        """The name that the table had."""
+        return TableIdentifier(self.namespace, self.name)
 
 
 class PurgeWork:
@@ -147,7 +142,7 @@ class PurgeWork:
         return {
             "catalog": payload.catalog,
             "catalog_id": row.catalog_id,
-            "identifier": payload.identifier(row.title),
+            "identifier": payload.identifier,
             "table_uuid": payload.table_uuid,
             "location": payload.location,
             "principal": row.created_by,
@@ -231,7 +226,7 @@ def _request(job: RunningJob, payload: PurgePayload, rows: PurgerRows) -> PurgeR
         account_id=row.account_id,
         catalog_id=row.catalog_id,
         catalog=payload.catalog,
-        identifier=payload.identifier(row.title),
+        identifier=payload.identifier,
         entry_id=payload.entry_id,
         table_uuid=payload.table_uuid,
         location=payload.location,

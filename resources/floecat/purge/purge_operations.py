@@ -192,7 +192,7 @@ class PurgeOperations:
         progress = progress_of(row)
         return PurgeInfo(
             id=row.id,
-            identifier=payload.identifier(row.title),
+            identifier=payload.identifier,
             table_uuid=payload.table_uuid,
             location=payload.location,
             metadata_location=payload.metadata_location,

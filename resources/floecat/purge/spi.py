@@ -118,7 +118,7 @@ class PurgeRequest(msgspec.Struct, frozen=True, kw_only=True):
     account_id: UUID
     catalog_id: UUID
     catalog: str
-    """Name of the catalog; empty in a request that an earlier version wrote."""
+    """Name of the catalog."""
     identifier: TableIdentifier
     """The former name. Another table may have it by now."""
     entry_id: UUID

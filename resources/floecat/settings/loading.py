@@ -17,7 +17,6 @@ import msgspec
 
 from floecat.errors import SettingsError
 from floecat.settings.fields import ROOT, Group, LeafField, leaf_fields
-from floecat.settings.former_names import FORMER_NAMES, warn_of_former_name
 from floecat.settings.groups.root import Settings
 
 __all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "TOKEN_VARIABLE", "check_rules", "load_settings"]
@@ -87,7 +86,7 @@ def load_settings(
     given |= _from_file(_config_file(config, environ), problems)
     given |= _from_environment(environ, problems)
     given |= {key: _Given(value, "command line") for key, value in (overrides or {}).items()}
-    settings = _build(_under_present_names(given, problems), problems)
+    settings = _build(given, problems)
     if problems:
         raise SettingsError("\n".join(problems))
     check_rules(settings)
@@ -185,7 +184,6 @@ def _group_keys() -> frozenset[str]:
 
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, _Given]:
     keys = {_variable(key): field.key for field in leaf_fields(Settings) for key in field.keys}
-    keys |= {_variable(former): former for former in FORMER_NAMES}
     found: dict[str, _Given] = {}
     for name, value in environ.items():
         if (
@@ -232,21 +230,6 @@ def _warn_of_variable(name: str, suggestion: str) -> None:
 
 def _variable(key: str) -> str:
     return key.replace(".", "_").replace("-", "_").upper()
-
-
-def _under_present_names(given: Mapping[str, _Given], problems: list[str]) -> dict[str, _Given]:
-    found = {key: item for key, item in given.items() if key not in FORMER_NAMES}
-    for key in given.keys() & FORMER_NAMES.keys():
-        item, former = given[key], FORMER_NAMES[key]
-        warn_of_former_name(key, item.source)
-        if former.convert is not None:
-            try:
-                item = _Given(former.convert(item.value), item.source)
-            except (ValueError, TypeError):
-                problems.append(f"{key} ({item.source}): expected {former.expected}")
-                continue
-        found.setdefault(former.key, item)
-    return found
 
 
 def _is_service_link(name: str, value: str) -> bool:

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import TwoChanges
 from floecat.store.documents import is_compressed
-from floecat.store.schema import DOCUMENT_FORM
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.tables import EntryRow
@@ -44,7 +43,6 @@ def insert(
     """
     _check_compressed(document)
     values = {f"new_{name}": value for name, value in msgspec.structs.asdict(row).items()}
-    values["new_document_form"] = DOCUMENT_FORM
     values["new_table_type"] = table_type
     values["new_size_bytes"] = size_bytes
     values["new_body"] = document

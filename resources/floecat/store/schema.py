@@ -11,12 +11,10 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 __all__ = [
-    "DOCUMENT_FORM",
     "GIVES_NAME",
     "INDEXED_LOCATION",
     "IS_REGISTRATION",
     "LONGEST_INDEXED_LOCATION",
-    "OLDER_FORM",
     "POSTGRESQL_SCHEMA",
     "WRONG_SCHEMA",
     "accounts",
@@ -77,14 +75,7 @@ LONGEST_INDEXED_LOCATION: Final = 512
 INDEXED_LOCATION: Final = f"length({{}}) <= {LONGEST_INDEXED_LOCATION}"
 """Condition on a column, to be formatted in: what the index over locations in the commit log holds."""
 
-DOCUMENT_FORM: Final = 2
-"""The form of metadata documents that this version writes: see `floecat.store.document_forms`."""
-
-OLDER_FORM: Final = f"document_form < {DOCUMENT_FORM}"
-"""Condition on an entry: what the index over documents that an upgrade looks at holds."""
-
 _HAS_TABLE_TYPE: Final = sa.text("table_type IS NOT NULL")
-_HAS_OLDER_FORM: Final = sa.text(OLDER_FORM)
 _IS_REGISTRATION: Final = sa.text(IS_REGISTRATION.format(""))
 _GIVES_NAME: Final = sa.text(GIVES_NAME)
 _HAS_INDEXED_LOCATION: Final = sa.text(INDEXED_LOCATION.format("metadata_location"))
@@ -161,8 +152,7 @@ entries: Final = sa.Table(
     _integer("format_version"),
     _integer("created_at_ms"),
     _integer("updated_at_ms"),
-    _text("format", server_default="iceberg"),
-    _integer("document_form", server_default="0"),
+    _text("format"),
     _text("table_type", nullable=True),
     sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
     sa.CheckConstraint("format IN ('iceberg', 'delta')", name="format"),
@@ -177,7 +167,6 @@ entries: Final = sa.Table(
         postgresql_where=_HAS_TABLE_TYPE,
     ),
     sa.Index(None, "object_uuid"),
-    sa.Index(None, "id", sqlite_where=_HAS_OLDER_FORM, postgresql_where=_HAS_OLDER_FORM),
 )
 
 metadata_documents: Final = sa.Table(
@@ -244,7 +233,7 @@ commit_log: Final = sa.Table(
     _text("previous_metadata_location", nullable=True),
     _text("principal"),
     _integer("committed_at_ms"),
-    sa.Column("purge_requested", sa.Boolean(), nullable=False, server_default=sa.text("FALSE")),
+    sa.Column("purge_requested", sa.Boolean(), nullable=False),
     # finds who wrote a metadata file, and every entry that it was current for
     sa.Index(
         None,

@@ -62,8 +62,3 @@ class SparkSettings(Group, frozen=True, kw_only=True):
 
     conf: Annotated[Mapping[str, str], mapping(secret=True)] = {}
     """Properties of Spark, as `spark.executor.memory = "4g"`."""
-
-    catalog: Annotated[Mapping[str, str], mapping(secret=True)] = {}
-    """Properties of Iceberg's REST catalog, by which Spark reads large tables for their statistics where it
-    has Iceberg's runtime, as `credential = "id:secret"`. The default of `uri` is
-    `floecat.pipeline.catalog-url`."""

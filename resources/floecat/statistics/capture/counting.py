@@ -25,7 +25,6 @@ from floecat.statistics.files.summaries import (
     CountedColumns,
     DataFile,
     FileSummary,
-    StoredColumns,
     Term,
 )
 from floecat.statistics.files.theta import ThetaSketch
@@ -130,10 +129,6 @@ class FileReader:
             FloecatError, NeedsProcessError: as `FileSummaries.summarize`.
         """
         return self._opened(file).summarize(file)
-
-    def stored(self, file: DataFile) -> StoredColumns:
-        """How the columns of a data file are stored; errors as of `summary`."""
-        return self._opened(file).stored(file)
 
     def page_index(self, file: DataFile) -> PageIndex:
         """Makes the page-index sidecar of a data file.

@@ -31,7 +31,6 @@ from floecat.statistics.files.summaries import (
     DataFile,
     DeleteFile,
     FileSummary,
-    StoredColumns,
     Term,
 )
 from floecat.statistics.files.term_counts import TermCounts
@@ -126,18 +125,6 @@ class FileSummaries:
                 columns += counts.summaries()
         columns.sort(key=lambda column: column.field_id)
         return FileSummary(file.location, rows, tuple(columns), is_exact)
-
-    def stored(self, file: DataFile) -> StoredColumns:
-        """Reads the footer of a data file, for callers that have its rows; errors as of `summarize`."""
-        source = self._open(file)
-        return StoredColumns(
-            source.row_count,
-            tuple(
-                id
-                for id in self._columns
-                if source.has(id) or self._projection.rows_without(source, id) is not None
-            ),
-        )
 
     def page_index(self, file: DataFile) -> PageIndex:
         """Makes the page-index sidecar of a data file, all columns; errors as of `summarize`."""

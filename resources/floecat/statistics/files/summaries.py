@@ -14,7 +14,6 @@ __all__ = [
     "DataFile",
     "DeleteFile",
     "FileSummary",
-    "StoredColumns",
     "Term",
 ]
 
@@ -134,12 +133,3 @@ class FileSummary(msgspec.Struct, frozen=True):
     row_count: int
     columns: tuple[ColumnSummary, ...]
     is_exact: bool = True
-
-
-class StoredColumns(NamedTuple):
-    """What a data file tells of itself before its rows are read."""
-
-    row_count: int
-    """Rows, deleted ones included."""
-    columns: tuple[int, ...]
-    """Field ids of the columns of its summary."""

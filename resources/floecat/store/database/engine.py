@@ -218,10 +218,10 @@ class Store:
             connection.first(_PING)
 
     def upgrade(self) -> None:
-        """Brings the schema up to date; does nothing where it is. Safe when several processes do it at once.
+        """Creates the schema in an empty store. Safe when several processes do it at once.
 
         Raises:
-            SettingsError: the store is newer than this code.
+            SettingsError: another version of Floecat made the store.
             StoreUnavailableError: the store is away or locked.
         """
         engine = self._create_engine({"poolclass": sa.NullPool}, upgrading=True)
@@ -241,7 +241,7 @@ class Store:
         """Fails unless `is_current`, and says what to do.
 
         Raises:
-            SettingsError: the schema is missing, older or newer.
+            SettingsError: the schema is missing, or of another version.
         """
         upgrades.check_revision(self._revision())
 
@@ -280,7 +280,7 @@ class Store:
     def _create_engine(self, pool: dict[str, Any], *, upgrading: bool = False) -> sa.Engine:
         if self._sqlite:
             timeout_s = _UPGRADE_TIMEOUT_S if upgrading else self._timeout_s
-            return sqlite.create_engine(self._url, timeout_s=timeout_s, pool=pool, foreign_keys=not upgrading)
+            return sqlite.create_engine(self._url, timeout_s=timeout_s, pool=pool)
         # loads the driver, which a SQLite store never needs
         from floecat.store.database import postgresql
 

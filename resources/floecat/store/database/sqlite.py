@@ -154,16 +154,13 @@ def is_open(url: sa.URL) -> bool:
     return False
 
 
-def create_engine(
-    url: sa.URL, *, timeout_s: float, pool: dict[str, Any], foreign_keys: bool = True
-) -> sa.Engine:
+def create_engine(url: sa.URL, *, timeout_s: float, pool: dict[str, Any]) -> sa.Engine:
     """An engine on a file that `create_file` or `require_file` has been called for.
 
     Args:
         url: `sqlite:///relative/path` or `sqlite:////absolute/path`.
         timeout_s: how long to wait for a lock.
         pool: settings of the connection pool.
-        foreign_keys: whether foreign keys hold. Only a migration that rebuilds a table turns them off.
 
     Raises:
         SettingsError: the URL names no file.
@@ -181,7 +178,7 @@ def create_engine(
         execution_options={"preserve_rowcount": True},
         **pool,
     )
-    sa.event.listen(engine, "connect", lambda connection, _record: _configure(connection, foreign_keys))
+    sa.event.listen(engine, "connect", lambda connection, _record: _configure(connection))
     return engine
 
 
@@ -207,9 +204,9 @@ def _file_of(url: sa.URL) -> Path:
     return Path(url.database)
 
 
-def _configure(connection: sqlite3.Connection, foreign_keys: bool) -> None:
+def _configure(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode=WAL").close()
     connection.execute("PRAGMA synchronous=FULL").close()
-    connection.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}").close()
+    connection.execute("PRAGMA foreign_keys=ON").close()
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}").close()
     connection.execute(f"PRAGMA journal_size_limit={_JOURNAL_SIZE_LIMIT_BYTES}").close()

@@ -1,4 +1,4 @@
-"""Bringing the schema of a store up to date with Alembic, from the files of this package."""
+"""The schema comes into a store by Alembic, from the migrations of this package."""
 
 from __future__ import annotations
 
@@ -27,18 +27,14 @@ def check_revision(revision: str | None) -> None:
     """Refuses a store that this code cannot work with.
 
     Raises:
-        SettingsError: the store is older or newer than the code.
+        SettingsError: the store is empty, or another version of Floecat made it.
     """
-    if revision is not None and revision > HEAD_REVISION:
-        raise SettingsError(
-            f"The store has schema {revision} and this version of Floecat knows {HEAD_REVISION}: "
-            "install the newer version of Floecat that upgraded it"
-        )
+    if revision is None:
+        raise SettingsError("The store has no schema yet: run `floecat db upgrade`")
     if revision != HEAD_REVISION:
-        found = "no schema yet" if revision is None else f"schema {revision}"
         raise SettingsError(
-            f"The store has {found} and this version of Floecat needs {HEAD_REVISION}: "
-            "run `floecat db upgrade`"
+            f"Another version of Floecat made the store (schema {revision}; this one needs {HEAD_REVISION}). "
+            "Before the first release stores are not upgraded: use that version, or an empty store"
         )
 
 
@@ -46,10 +42,10 @@ def upgrade(connection: sa.Connection) -> None:
     """Runs the migrations that are missing, in one transaction; one process at a time, the others wait.
 
     Args:
-        connection: in autocommit, without foreign keys on SQLite.
+        connection: in autocommit.
 
     Raises:
-        SettingsError: the store is newer than the code.
+        SettingsError: another version of Floecat made the store.
     """
     sqlite = connection.dialect.name == "sqlite"
     connection.exec_driver_sql("BEGIN IMMEDIATE" if sqlite else "BEGIN")
@@ -60,12 +56,10 @@ def upgrade(connection: sa.Connection) -> None:
             if not sa.inspect(connection).has_schema(POSTGRESQL_SCHEMA):
                 connection.exec_driver_sql(f"CREATE SCHEMA {POSTGRESQL_SCHEMA}")
         revision = current_revision(connection)
-        if revision is not None and revision >= HEAD_REVISION:
-            check_revision(revision)
-        else:
+        if revision is None:
             _run_migrations(connection)
-        if sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
-            raise SettingsError("The upgrade would leave rows that point at nothing; nothing was changed")
+        else:
+            check_revision(revision)
     except BaseException:
         connection.exec_driver_sql("ROLLBACK")
         raise

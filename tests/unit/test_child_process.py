@@ -6,14 +6,13 @@ import time
 from pathlib import Path
 
 _PARENT = """
-import os, sys, time
-from types import SimpleNamespace
-from floecat.child_process import ChildProcess
+import pickle, sys
+from floecat.child_process import ChildPool, PoolSetup
+from tests.unit.waiting_child import nothing, work
 
-
-child = ChildProcess("tests.unit.waiting_child", SimpleNamespace(path=sys.path, niceness=1))
-print(child.connection.recv(), flush=True)
-child.connection.recv()
+pool = ChildPool("waiting", lambda: PoolSetup(pickle.dumps(nothing), sys.path))
+for process in pool.run(work, lambda _: None):
+    print(process, flush=True)
 """
 
 

@@ -1,63 +1,54 @@
 """Processes in which tables are purged, so that a purge does not hold the interpreter that answers requests.
 
-A process purges one table at a time, at lower priority. It stays for the next one for a while, and ends with
-this process, however that ends.
+A process opens the store and purges one table at a time, at lower priority. The job and its lease stay with
+this process, which says before each batch whether the purge may go on.
 """
 
 from __future__ import annotations
 
 import pickle
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
-from typing import Any, Final
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
-from floecat.child_process import ChildPool, ChildProcess
-from floecat.errors import FloecatError, UnavailableError
-from floecat.jobs.running import JobAbandonedError
-from floecat.purge.live_tables import LiveTables
-from floecat.purge.process_worker import Answer, Ended, PurgeOrder, PurgeSetup, Question, RefusedError
+from floecat.child_process import ChildPool, PoolSetup, ProcessEndedError, Step
+from floecat.clock import SystemClock
+from floecat.entries.open_entries import EntryParts, open_entries
+from floecat.fileio.opening import open_fileio
+from floecat.jobs.running import JobAbandonedError, JobPostponedError
+from floecat.purge.open_table_purge import open_shared_files, open_table_purge, storage_finder
 from floecat.purge.progress import PurgeProgress
-from floecat.purge.table_purge import PurgeTarget, Sidecars
+from floecat.purge.requested_purges import purge_requested
+from floecat.purge.spi import PurgeRequest
+from floecat.purge.table_purge import TablePurge
+from floecat.settings import Settings
+from floecat.storage.catalog_storages import object_store_options
+from floecat.store import jobs
+from floecat.store.database.engine import Store
+from floecat.struct_types import prepare_struct_types
 
 __all__ = ["PurgeProcesses"]
-
-_MODULE: Final = "floecat.purge.process_worker"
-_LOOKS_AFTER_S: Final = 1.0
-_LIVE: Final = frozenset(
-    {
-        "remember",
-        "document",
-        "storages",
-        "own_storages",
-        "positions",
-        "changed",
-        "begin_batch",
-        "end_batch",
-    }
-)
-_PARTS: Final = {"near": 1, "sidecars": 1_000, "sidecars of": 1_000}
-"""What is iterated over, and how much of it one message holds."""
 
 
 class PurgeProcesses:
     """The processes. Thread-safe."""
 
-    def __init__(self, setup: PurgeSetup, live: LiveTables, sidecars: Sequence[Sidecars], most: int) -> None:
+    def __init__(self, settings: Settings, formats: tuple[str, ...]) -> None:
         """Starts nothing yet: a process starts with the first table that finds no free one.
 
         Args:
-            setup: of each process.
-            live: tables that may need files of purged ones.
-            sidecars: find further files of a table.
-            most: tables that are purged at a time; another purge waits for its turn.
+            settings: of this process. As many tables are purged at a time as there are threads for jobs.
+            formats: names of the formats other than Iceberg.
         """
-        self._pool = ChildPool(_MODULE, setup)
-        self._live = live
-        self._sidecars = sidecars
-        self._turns = threading.BoundedSemaphore(most)
+        opening = pickle.dumps(partial(_open, settings, formats))
+        self._pool = ChildPool(
+            "purge",
+            lambda: PoolSetup(opening, sys.path, passed=(JobPostponedError,)),
+            most=settings.purge.worker_threads,
+        )
         self._is_on = False
 
     @property
@@ -69,132 +60,74 @@ class PurgeProcesses:
         """Has tables purged in processes from now on, as it pays where requests are answered meanwhile."""
         self._is_on = True
 
-    def purge(
-        self,
-        target: PurgeTarget,
-        before_batch: Callable[[], None],
-        progress: PurgeProgress,
-        *,
-        refuse_large: bool,
-    ) -> None:
-        """Purges an Iceberg table; see `TablePurge.purge`.
+    def purge(self, request: PurgeRequest, offer_ms: int) -> None:
+        """Purges an Iceberg table; see `purge_requested`.
 
         Raises:
-            UnavailableError: the process ended, or cannot be started.
-            JobAbandonedError: the process ended in a batch, of which calls may be on their way to storage.
+            UnavailableError: the process ended before it deleted anything, or cannot be started.
+            JobAbandonedError: the process ended later: its calls may be on their way to storage.
         """
-        while not self._turns.acquire(timeout=_LOOKS_AFTER_S):
-            before_batch()  # the purge may be cancelled while it waits
-        try:
-            self._purge(target, before_batch, progress, refuse_large=refuse_large)
-        finally:
-            self._turns.release()
 
-    def _purge(
-        self,
-        target: PurgeTarget,
-        before_batch: Callable[[], None],
-        progress: PurgeProgress,
-        *,
-        refuse_large: bool,
-    ) -> None:
-        packed = pickle.dumps(msgspec.structs.replace(target, renew=None))
-        order = PurgeOrder(packed, progress, refuse_large, target.renew is not None)
-        for is_retry in (False, True):
-            services = _Services(self._live, self._sidecars, target, before_batch, progress)
-            process = self._pool.take()
-            try:
-                ended = services.serve(process, order)
-            except BaseException as error:
-                process.end()
-                if services.in_batch and isinstance(error, Exception):
-                    raise JobAbandonedError("The purge process ended while it deleted files") from error
-                if not isinstance(error, (EOFError, ConnectionError)):
-                    raise
-                # one that was idle may have ended before it saw the order
-                if is_retry or services.was_asked:
-                    raise UnavailableError("The purge process ended") from None
-            else:
-                self._pool.give_back(process)
-                services.finish(ended)
-                return
+        def check(progress: PurgeProgress | None) -> None:
+            if progress is not None:
+                _copy(progress, request.progress)
+            request.check()
+
+        # what is called here stays here
+        sent = msgspec.structs.replace(request, check=_nothing, attachment=_nothing, rows=_nothing)
+        try:
+            for progress in self._pool.run(partial(_purge, sent, offer_ms), check):
+                _copy(progress, request.progress)
+        except ProcessEndedError as error:
+            if error.value is None:
+                raise
+            raise JobAbandonedError("The purge process ended while it deleted files") from error
 
     def close(self) -> None:
         """Ends the processes that purge nothing; the others end when their table is done."""
         self._pool.close()
 
 
-class _Services:
-    """What a process may ask while it purges one table. Used by one thread."""
+class _Opened(NamedTuple):
+    """What a process works with."""
 
-    def __init__(
-        self,
-        live: LiveTables,
-        sidecars: Sequence[Sidecars],
-        target: PurgeTarget,
-        before_batch: Callable[[], None],
-        progress: PurgeProgress,
-    ) -> None:
-        self.was_asked = self.in_batch = False
-        self._live = live
-        self._sidecars = sidecars
-        self._target = target
-        self._before_batch = before_batch
-        self._progress = progress
-        self._stopped: Exception | None = None
-        self._parts: list[tuple[Iterator[Any], int]] = []
+    parts: EntryParts
+    purge: TablePurge
 
-    def serve(self, process: ChildProcess, order: PurgeOrder) -> Ended:
-        """Answers what the process asks, until it has ended its work."""
-        process.connection.send(order)
-        while True:
-            message = process.connection.recv()
-            if isinstance(message, Ended):
-                return message
-            self.was_asked = True
-            process.connection.send(self._answer(message))
 
-    def finish(self, ended: Ended) -> None:
-        """Raises what the purge raised."""
-        self._take(ended.progress)
-        if isinstance(ended.error, RefusedError) and self._stopped is not None:
-            raise self._stopped
-        if ended.error is not None:
-            raise ended.error
+def _open(settings: Settings, formats: tuple[str, ...]) -> _Opened:
+    store = Store.open(
+        settings.store_url,
+        pool_size=settings.store.pool_size,
+        timeout_s=settings.store.timeout_ms / 1000,
+        creates=False,
+    )
+    files = open_fileio(object_store_options(settings.storage), fsync=settings.storage.fsync)
+    parts = open_entries(settings, store, files, SystemClock())
+    prepare_struct_types()
+    shared = open_shared_files(parts, settings, formats, processes=settings.purge.worker_threads)
+    return _Opened(parts, open_table_purge(parts, settings, shared, {}))
 
-    def _answer(self, question: Question) -> Answer:
-        try:
-            return Answer(self._call(question.name, *question.arguments))
-        except FloecatError as error:
-            return Answer(error=error)
-        except Exception as error:  # noqa: BLE001 - it ends the work, and is raised here then
-            self._stopped = error
-            return Answer(error=RefusedError())
 
-    def _call(self, name: str, *arguments: Any) -> Any:
-        if name in _LIVE:
-            answer = getattr(self._live, name)(*arguments)
-            if name in ("begin_batch", "end_batch"):
-                self.in_batch = answer is True
-            return answer
-        if name == "next":
-            iterator, length = self._parts[arguments[0]]
-            return list(islice(iterator, length))
-        if name in _PARTS:
-            self._parts.append((iter(self._iterable(name, *arguments)), _PARTS[name]))
-            return len(self._parts) - 1
-        if name == "renew":
-            return None if self._target.renew is None else self._target.renew()
-        self._take(*arguments)
-        return self._before_batch()
+def _purge(sent: PurgeRequest, offer_ms: int, opened: _Opened, step: Step) -> Iterator[PurgeProgress]:
+    """Runs in a process."""
+    parts, purge = opened
 
-    def _iterable(self, name: str, *arguments: Any) -> Any:
-        if name == "near":
-            return self._live.near(*arguments)
-        if name == "sidecars of":
-            return self._live.sidecars(*arguments)
-        return chain.from_iterable(find(self._target) for find in self._sidecars)
+    def attachment() -> bytes | None:
+        with parts.store.read() as conn:
+            return jobs.attachment(conn, sent.job_id)
 
-    def _take(self, progress: PurgeProgress) -> None:
-        for name in progress.__struct_fields__:
-            setattr(self._progress, name, getattr(progress, name))
+    request = msgspec.structs.replace(sent, check=lambda: step(sent.progress), attachment=attachment)
+    try:
+        purge_requested(purge, request, storage_finder(parts), parts.clock, offer_ms)
+    finally:
+        yield sent.progress
+
+
+def _nothing() -> None:
+    """Stands for what only the other process can call."""
+
+
+def _copy(progress: PurgeProgress, into: PurgeProgress) -> None:
+    for name in progress.__struct_fields__:
+        setattr(into, name, getattr(progress, name))

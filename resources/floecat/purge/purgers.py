@@ -9,25 +9,21 @@ from typing import Final, cast
 
 from floecat.clock import Clock
 from floecat.errors import SettingsError
-from floecat.jobs.running import JobPostponedError
 from floecat.purge.processes import PurgeProcesses
 from floecat.purge.ranges import RangeRunner
+from floecat.purge.requested_purges import purge_requested
 from floecat.purge.spi import Purger, PurgerContext, PurgeRequest
-from floecat.purge.table_purge import LargeTableError, PurgeTarget, TablePurge
+from floecat.purge.table_purge import TablePurge
 from floecat.settings.imports import imported
-from floecat.storage.catalog_storage import CatalogStorage
 from floecat.struct_types import prepare_struct_types
 
-__all__ = ["ENTRY_POINTS", "LARGE_LANE", "SQL_ASYNC", "SYNCHRONOUS", "Purgers", "ReachableFilesPurger"]
+__all__ = ["ENTRY_POINTS", "SQL_ASYNC", "SYNCHRONOUS", "Purgers", "ReachableFilesPurger"]
 
 SQL_ASYNC: Final = "sql-async"
 """Workers delete what is reachable."""
 
 SYNCHRONOUS: Final = "synchronous"
 """The request that drops a table deletes what is reachable."""
-
-LARGE_LANE: Final = "large-purge"
-"""Lane of jobs that are offered to runs with many executors."""
 
 ENTRY_POINTS: Final = "floecat.purgers"
 """Group of the entry points of purgers."""
@@ -66,39 +62,12 @@ class ReachableFilesPurger:
         self._context = context
 
     def purge_table(self, request: PurgeRequest, runner: RangeRunner | None = None) -> None:
-        """See `TablePurge.purge`.
-
-        Raises:
-            JobPostponedError: the table is large, and others may delete its files faster.
-        """
-        progress, target = request.progress, self._target(request)
-        offers = self._offer_ms > 0 and request.attempt == 1 and progress.offered_until_ms is None
-        refuse_large = offers and runner is None
-        processes = self._processes if runner is None and target.format == "iceberg" else None
-        try:
-            if processes is not None and processes.is_on:
-                processes.purge(target, request.check, progress, refuse_large=refuse_large)
-            else:
-                self._purge.purge(target, request.check, progress, runner=runner, refuse_large=refuse_large)
-        except LargeTableError as error:
-            progress.offered_until_ms = self._clock.now_ms() + self._offer_ms
-            reason = f"{error.files} files: waits for a run on Spark before the service deletes them"
-            raise JobPostponedError(reason, progress.offered_until_ms, LARGE_LANE) from None
-
-    def _target(self, request: PurgeRequest) -> PurgeTarget:
-        def storage() -> CatalogStorage:
-            return self._context.storage(request.catalog_id)
-
-        return PurgeTarget(
-            request.table_uuid,
-            request.metadata_location,
-            storage(),
-            request.attachment(),
-            request.format,
-            request.lease,
-            storage,
-            request.entry_id,
-        )
+        """See `purge_requested`."""
+        processes = self._processes if runner is None and request.format == "iceberg" else None
+        if processes is not None and processes.is_on:
+            processes.purge(request, self._offer_ms)
+        else:
+            purge_requested(self._purge, request, self._context.storage, self._clock, self._offer_ms, runner)
 
     def name(self) -> str:
         """`sql-async` or `synchronous`."""

@@ -1027,7 +1027,7 @@ def capture_processes() -> set[int]:
     found = set()
     for children in Path("/proc/self/task").glob("*/children"):
         for pid in children.read_text().split():
-            if b"capture.process_worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"# capture" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.add(int(pid))
     return found
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from floecat.fileio.base import DeleteOutcome
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.jobs.queue import Drained
-from floecat.purge.live_tables import StoredTables
 from floecat.purge.purge_jobs import PURGE
 from floecat.runtime import Kernel
 from floecat.settings import (
@@ -34,11 +31,10 @@ from floecat.settings import (
 )
 from floecat.store import schema
 from floecat.store.database.engine import Store
-from floecat.store.job_claims import Lease
 from floecat.struct_types import prepare_struct_types
 from tests.behaviour.catalog.changes import append, set_property, table
 from tests.unit.purge.table_files import TableFiles
-from tests.unit.purge.test_processes import children
+from tests.unit.purge.test_processes import kill_children
 
 BATCH = 3
 WAIT_S = 120
@@ -249,23 +245,20 @@ def test_a_wait_is_bounded_and_names_the_purge(make_lake: Callable[..., Lake]) -
 
 
 def test_a_batch_whose_process_died_holds_commits_until_its_lease_ends(
-    make_lake: Callable[..., Lake], monkeypatch: pytest.MonkeyPatch
+    make_lake: Callable[..., Lake],
 ) -> None:
     """A call that the process sent may still be on its way to storage."""
     lake = make_lake(enabled=False, lease_timeout_ms=5_000, backoff_base_ms=1)
-    begin = StoredTables.begin_batch
-
-    def begin_and_die(self: StoredTables, lease: Lease, folders: Sequence[str]) -> bool:
-        begun = begin(self, lease, folders)
-        for process in children():
-            os.kill(process, signal.SIGKILL)
-        return begun
-
     lake.kernel.start_workers()
     lake.kernel.drops.drop(lake.call, table("old"), purge=True)
-    with monkeypatch.context() as patched:
-        patched.setattr(StoredTables, "begin_batch", begin_and_die)
-        assert lake.kernel.purge_queue.drain_once() == Drained(waiting=1)
+    (row,) = lake.kernel.purge_queue.claim()
+    checks = iter([lambda: None, kill_children])
+
+    def kill_in_a_batch() -> bool:
+        next(checks)()
+        return False
+
+    assert lake.kernel.purge_queue.work_on(row, kill_in_a_batch).outcome == "waiting"
     (job,) = lake.kernel.jobs.list(lake.call, kinds=[PURGE])
     added = lake.later(lambda: lake.add_to_live(lake.late))
     assert added.result(WAIT_S).metadata_location

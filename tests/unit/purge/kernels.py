@@ -9,7 +9,7 @@ from floecat.entries.calls import Call
 from floecat.events.table_events import TableEvent
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
-from floecat.settings import PurgeSettings, Settings, StorageSettings
+from floecat.settings import PurgeSettings, Settings, StatisticsSettings, StorageSettings
 from floecat.store.jobs import JobRow
 from tests.unit.purge.table_files import TableFiles
 
@@ -32,7 +32,10 @@ class PurgeBench:
 
     def __init__(self, tmp_path: Path, purge: PurgeSettings) -> None:
         self.settings = Settings(
-            data_dir=str(tmp_path / "data"), storage=StorageSettings(fsync=False), purge=purge
+            data_dir=str(tmp_path / "data"),
+            storage=StorageSettings(fsync=False),
+            purge=purge,
+            statistics=StatisticsSettings(workers=0),
         )
         prepare_store(self.settings)
         self.clock = SetClock()

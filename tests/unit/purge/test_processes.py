@@ -1,104 +1,90 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from uuid import UUID, uuid4
 
 import pytest
+import sqlalchemy as sa
 
-from floecat.errors import UnavailableError
-from floecat.fileio.local import LocalFileIO
-from floecat.iceberg.values.bounds import DEFAULT_BOUNDS
-from floecat.jobs.running import JobAbandonedError
-from floecat.purge.live_tables import LiveTable
-from floecat.purge.process_worker import PurgeSetup
-from floecat.purge.processes import PurgeProcesses
-from floecat.purge.progress import PurgeProgress
-from floecat.purge.table_purge import LargeTableError, PurgeIncompleteError, PurgeTarget
-from floecat.store.job_claims import Lease
-from floecat.store.leases import LeaseLostError
-from tests.storages import storage_at
+from floecat.jobs.queue import Drained
+from floecat.purge.progress import PurgeProgress, progress_of
+from floecat.runtime import Kernel, open_kernel
+from floecat.settings import PurgeSettings, Settings
+from floecat.store import schema
 from tests.unit.iceberg.manifest_bytes import manifest_list_bytes
-from tests.unit.purge.table_files import FakeLiveTables, TableFiles
+from tests.unit.purge.kernels import NAME, PurgeBench
+from tests.unit.purge.table_files import TableFiles
 
-LEASE = Lease(uuid4(), "me", 1)
-
-
-class ChangingTables(FakeLiveTables):
-    """Tables of which one can be committed to, and the batches that were announced."""
-
-    committed: LiveTable | None = None
-    batches = 0
-
-    def positions(self) -> Mapping[UUID, int]:
-        return {self.catalog_id: 0 if self.committed is None else 1}
-
-    def changed(self, seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> Sequence[LiveTable]:
-        assert seen != now
-        return [self.committed] if self.committed is not None else []
-
-    def begin_batch(self, lease: Lease, folders: Sequence[str]) -> bool:
-        assert lease == LEASE
-        self.batches += 1
-        return True
-
-    def end_batch(self, lease: Lease) -> None:
-        assert lease == LEASE
-        self.batches = 0
+WAIT_S = 120
 
 
-class Bench:
-    """Processes that delete two files in one call, and tables."""
+class Bench(PurgeBench):
+    """Processes that delete two files in one call."""
 
-    def __init__(self, root: Path) -> None:
-        self.files = LocalFileIO(fsync=False)
-        self.warehouse = root.as_uri()
-        self.live = ChangingTables(self.warehouse, files=self.files)
-        self.sidecars: list[str] = []
-        setup = PurgeSetup(
-            sys.path, 1, pickle.dumps(DEFAULT_BOUNDS), 1 << 20, 2, 1, 1_000, 1 << 20, ("delta",)
-        )
-        self.processes = PurgeProcesses(setup, self.live, [lambda _: iter(self.sidecars)], most=1)
+    def open_kernel(self, settings: Settings) -> Kernel:
+        # processes know no other time
+        return open_kernel(settings)
 
-    def table(self, name: str) -> TableFiles:
-        table = TableFiles(self.files, f"{self.warehouse}/{name}")
+    def table(self, name: str, *paths: str) -> TableFiles:
+        table = TableFiles(self.kernel.files, f"{self.settings.warehouse_location}/ns/{name}")
         for _ in range(2):
-            table.append(count=3)
+            table.append(*paths, count=3)
         table.commit()
         return table
 
-    def target(self, table: TableFiles) -> PurgeTarget:
-        storage = storage_at([self.warehouse], self.files)
-        return PurgeTarget(table.table_uuid, table.metadata_location, storage, lease=LEASE)
+    def dropped(self, name: str = "t") -> TableFiles:
+        table = self.table(name)
+        self.register(table, name)
+        self.drop(NAME._replace(name=name))
+        return table
 
-    def purge(
-        self, target: PurgeTarget, check: Callable[[], None] = lambda: None, *, refuse_large: bool = False
-    ) -> PurgeProgress:
-        progress = PurgeProgress()
-        self.processes.purge(target, check, progress, refuse_large=refuse_large)
-        return progress
+    def purge(self, at_check: Callable[[int], bool | None] = lambda _: None) -> Drained:
+        """Works on one job.
+
+        Args:
+            at_check: called with the number of each check, from 0; true stops the work.
+        """
+        checks = iter(range(1_000_000))
+        queue = self.kernel.purge_queue
+        (row,) = queue.claim()
+        # the queue asks between jobs, too
+        outcome = queue.work_on(row, lambda: bool(at_check(next(checks)))).outcome
+        return Drained()._replace(**{outcome: 1})
+
+    def progress(self) -> PurgeProgress:
+        return progress_of(self.job())
+
+    def batches(self) -> int:
+        with self.kernel.store.read() as conn:
+            return len(conn.all(_UNDER_WAY))
 
 
-@pytest.fixture(scope="module")
-def module_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    made = Bench(tmp_path_factory.mktemp("processes"))
-    yield made
-    made.processes.close()
+_UNDER_WAY = sa.select(schema.purge_batches.c.job_id).where(sa.text("under_way"))
+
+
+@pytest.fixture
+def open_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    opened: list[Bench] = []
+
+    def open_one(**changed: int) -> Bench:
+        settings = {"enabled": False, "files_per_call": 2, "delete_threads_per_job": 1, "worker_threads": 1}
+        opened.append(Bench(tmp_path, PurgeSettings(**{**settings, **changed})))  # type: ignore[arg-type]
+        opened[-1].kernel.start_workers()
+        return opened[-1]
+
+    yield open_one
+    for bench in opened:
+        bench.kernel.close()
     assert not children()
 
 
 @pytest.fixture
-def bench(module_bench: Bench) -> Bench:
-    module_bench.live.rows.clear()
-    module_bench.live.committed = None
-    module_bench.live.batches = 0
-    module_bench.sidecars.clear()
-    return module_bench
+def bench(open_bench: Callable[..., Bench]) -> Bench:
+    return open_bench()
 
 
 def children() -> list[int]:
@@ -108,7 +94,7 @@ def children() -> list[int]:
         if entry.name.isdigit():
             try:
                 parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                is_ours = "floecat.purge.process_worker" in (entry / "cmdline").read_text()
+                is_ours = "# purge" in (entry / "cmdline").read_text()
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended
             if is_ours and int(parent) == os.getpid():
@@ -116,126 +102,131 @@ def children() -> list[int]:
     return found
 
 
+def kill_children() -> None:
+    for process in children():
+        os.kill(process, signal.SIGKILL)
+
+
 def test_everything_reachable_goes_and_what_others_need_stays(bench: Bench) -> None:
-    table, other = bench.table("a"), bench.table("b")
+    table = bench.dropped()
     shared = table.path("data/1-0.parquet")
-    other.append(shared)
-    other.commit()
-    bench.live.register(other)
-    bench.sidecars += [table.write(table.path(f"metadata/{number}.index")) for number in range(3)]
-    progress = bench.purge(bench.target(table))
+    other = bench.table("other", shared)
+    bench.register(other, "other")
+    assert bench.purge() == Drained(succeeded=1)
+    assert len(children()) == 1
     assert table.remaining() == [shared]
-    assert other.remaining() == other.written
+    assert set(other.remaining()) == set(other.written)
+    progress = bench.progress()
     assert (progress.shared, progress.failed, progress.deleted) == (1, 0, len(table.written) - 1)
-    assert bench.live.batches == 0
+    assert bench.batches() == 0
 
 
-def test_a_file_that_is_committed_meanwhile_stays(bench: Bench) -> None:
-    table, other = bench.table("c"), bench.table("d")
-    shared = [path for path in table.written if "/data/" in path][-1]
+def test_a_file_that_is_registered_meanwhile_stays(bench: Bench) -> None:
+    table = bench.dropped()
+    shared = [path for path in table.written if path.endswith(".parquet")][-1]
+    other = bench.table("other", shared)
+    waiting = threading.Thread(target=bench.register, args=(other, "other"))
 
-    def commit() -> None:
-        if bench.live.committed is None:
-            other.append(shared)
-            other.commit()
-            bench.live.committed = bench.live.register(other)
+    def register(number: int) -> None:
+        if number == 1:
+            waiting.start()
+            ends_at = time.monotonic() + WAIT_S
+            while not is_held(bench):
+                assert time.monotonic() < ends_at
+                time.sleep(0.005)
 
-    bench.purge(bench.target(table), commit)
+    assert bench.purge(register) == Drained(succeeded=1)
+    waiting.join(WAIT_S)
     assert table.remaining() == [shared]
 
 
-@pytest.mark.parametrize("error", [LeaseLostError(), KeyError("a fault")])
-def test_what_the_check_raises_ends_the_purge(bench: Bench, error: Exception) -> None:
-    table = bench.table(f"stopped-{type(error).__name__}")
-    checks = iter([None, error])
+def is_held(bench: Bench) -> bool:
+    """Whether a commit waits for a batch to end."""
+    now_ms = bench.kernel.clock.now_ms()
+    with bench.kernel.store.read() as conn:
+        return any(row[0] > now_ms for row in conn.all(sa.select(schema.purge_batches.c.hold_until_ms)))
 
-    def check() -> None:
-        if (raised := next(checks)) is not None:
-            raise raised
 
-    with pytest.raises(type(error)) as caught:
-        bench.purge(bench.target(table), check)
-    assert caught.value is error
+def test_a_purge_stops_between_two_calls_and_goes_on(bench: Bench) -> None:
+    table = bench.dropped()
+    assert bench.purge(lambda number: number == 2) == Drained(waiting=1)
     assert len(table.remaining()) == len(table.written) - 2
-    assert bench.live.batches == 0
+    assert bench.progress().deleted == 2
+    assert bench.batches() == 0
+    (process,) = children()
+    assert bench.purge() == Drained(succeeded=1)
+    assert table.remaining() == []
+    assert children() == [process]
 
 
 def test_errors_come_through_with_what_was_done(bench: Bench) -> None:
-    table = bench.table("broken")
-    bench.files.delete(table.manifests[0])
-    bench.files.write_new(table.manifests[0], b"no manifest")
-    progress = PurgeProgress()
-    with pytest.raises(PurgeIncompleteError):
-        bench.processes.purge(bench.target(table), lambda: None, progress, refuse_large=False)
-    assert progress.deleted > 0
+    table = bench.dropped()
+    bench.kernel.files.delete(table.manifests[0])
+    bench.kernel.files.write_new(table.manifests[0], b"no manifest")
+    assert bench.purge() == Drained(waiting=1)
+    assert table.manifests[0].rpartition("/")[2] in (bench.job().last_error or "")
+    assert bench.progress().deleted > 0
 
 
-def test_a_large_table_is_refused_with_its_number_of_files(bench: Bench) -> None:
-    table = bench.table("large")
+def test_a_large_table_is_offered_with_its_number_of_files(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(large_job_files=1_000)
+    table = bench.table("t")
     listed = [{"manifest_path": path, "added_files_count": 1_000} for path in table.manifests]
     table.snapshots[-1]["manifest-list"] = table.write(
         table.path("metadata/counted.avro"), manifest_list_bytes(listed)
     )
     table.commit()
-    with pytest.raises(LargeTableError) as caught:
-        bench.purge(bench.target(table), refuse_large=True)
-    assert caught.value.files >= 1_000
+    bench.register(table, "t")
+    bench.drop(NAME)
+    assert bench.purge() == Drained(waiting=1)
+    assert (bench.job().last_error or "").startswith("1001 files: waits for a run on Spark")
+    assert bench.kernel.large_purges.offered() == [bench.job()]
     assert table.remaining() == table.written
 
 
-def test_a_process_that_dies_leaves_the_rest_to_the_next_attempt(bench: Bench) -> None:
-    table = bench.table("killed")
-
-    def kill() -> None:
-        for process in children():
-            os.kill(process, signal.SIGKILL)
-
-    with pytest.raises(JobAbandonedError, match="process ended while it deleted files"):
-        bench.purge(bench.target(table), kill)
+def test_a_process_that_dies_while_it_deletes_keeps_the_lease(open_bench: Callable[..., Bench]) -> None:
+    bench = open_bench(lease_timeout_ms=5_000, backoff_base_ms=1)
+    table = bench.dropped()
+    assert bench.purge(lambda number: kill_children() if number == 1 else None) == Drained(waiting=1)
     # calls of it may still be on their way to storage
-    assert bench.live.batches == 1
+    assert (bench.job().state, bench.batches()) == ("running", 1)
     assert table.remaining() == table.written
-    bench.purge(bench.target(table))
+    ends_at = time.monotonic() + WAIT_S
+    while not (drained := bench.kernel.purge_queue.drain_once()).total:
+        assert time.monotonic() < ends_at
+        time.sleep(0.05)
+    assert drained == Drained(succeeded=1)
     assert table.remaining() == []
 
 
-def test_a_process_that_dies_before_a_batch_gives_the_job_back(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = bench.table("early")
-
-    def kill() -> Mapping[UUID, int]:
-        for process in children():
-            os.kill(process, signal.SIGKILL)
-        return {}
-
-    monkeypatch.setattr(bench.live, "positions", kill)
-    with pytest.raises(UnavailableError, match="process ended"):
-        bench.purge(bench.target(table))
-    assert bench.live.batches == 0
+def test_a_process_that_dies_before_it_deletes_gives_the_job_back(bench: Bench) -> None:
+    table = bench.dropped()
+    assert bench.purge(lambda number: kill_children() if number == 0 else None) == Drained(waiting=1)
+    assert (bench.job().state, bench.job().last_error) == ("waiting", "The purge process ended")
     assert table.remaining() == table.written
 
 
 def test_purges_take_turns(bench: Bench) -> None:
-    first, second = bench.table("first"), bench.table("second")
-    waiting = threading.Thread(target=lambda: bench.purge(bench.target(second)))
+    first, second = bench.dropped("first"), bench.dropped("second")
+    waiting = threading.Thread(target=bench.purge)
 
-    def check() -> None:
-        if waiting.ident is None:
+    def check(number: int) -> None:
+        if number == 1:
             waiting.start()
             waiting.join(0.3)
         assert len(children()) == 1
         assert second.remaining() == second.written
 
-    bench.purge(bench.target(first), check)
-    waiting.join(120)
+    bench.purge(check)
+    waiting.join(WAIT_S)
     assert first.remaining() == second.remaining() == []
 
 
 def test_a_process_that_died_while_idle_is_replaced(bench: Bench) -> None:
-    bench.purge(bench.target(bench.table("before")))
+    bench.dropped("before")
+    bench.purge()
     (process,) = children()
     os.kill(process, signal.SIGKILL)
-    table = bench.table("after")
-    bench.purge(bench.target(table))
+    table = bench.dropped("after")
+    assert bench.purge() == Drained(succeeded=1)
     assert table.remaining() == []

@@ -14,7 +14,7 @@ from floecat.iceberg.schemas.schema import Schema
 from floecat.jobs.running import JobFailedError
 from floecat.statistics.capture import counting
 from floecat.statistics.capture.live_files import LiveFile
-from floecat.statistics.capture.processes import Check, ProcessEndedError, RunWork
+from floecat.statistics.capture.processes import Check, FileEndedProcessError, RunWork
 from floecat.statistics.capture.sidecars import FilesSummary, Sidecar, write_sidecar
 from floecat.statistics.capture.tables import CapturedTable
 from floecat.statistics.files.sources import NeedsProcessError
@@ -173,7 +173,7 @@ def read_elsewhere(
     """
     try:
         return run(partial(read, file), check, is_small=False)
-    except ProcessEndedError as error:
+    except FileEndedProcessError as error:
         return _problem(file, error.reason, is_lasting=True)
 
 
@@ -216,7 +216,7 @@ def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenG
     while True:
         try:
             written = run(partial(capture_group, order), check, is_small=False)
-        except ProcessEndedError as error:
+        except FileEndedProcessError as error:
             before, after = order.files[: error.done], order.files[error.done + 1 :]
             if len(before) == len(order.files):
                 raise

@@ -10,23 +10,21 @@ from __future__ import annotations
 import pickle
 import signal
 import sys
-import threading
-from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from floecat.child_process import ChildPool
+from floecat.child_process import ChildPool, PoolSetup, ProcessEndedError
 from floecat.errors import UnavailableError
-from floecat.iceberg.values.bounds import process_bounds
-from floecat.statistics.capture.process_worker import Done, Setup
+from floecat.iceberg.values.bounds import Bounds, process_bounds
+from floecat.struct_types import prepare_struct_types
 
-__all__ = ["CaptureProcesses", "Check", "ProcessEndedError", "RunWork"]
+__all__ = ["CaptureProcesses", "Check", "FileEndedProcessError", "RunWork"]
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[int], None]
 """Called with the number of files or sidecars that are done; raises to stop the work."""
 
-_MODULE: Final = "floecat.statistics.capture.process_worker"
-_NICENESS: Final = 10
 _BASE_MEMORY: Final = 1 << 30
 """Of a process: its program, its threads, and sketches of a group."""
 
@@ -34,31 +32,22 @@ _ENVIRONMENT: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 """The other allocators of Arrow take memory in advance, and a process has a bound."""
 
 _CHECK_S: Final = 0.2
-
-
 _TIME_OVER: Final = "it takes more processor time than a file may (floecat.statistics.file-processor-time)"
 
 
-_OF_THE_WORK: Final = frozenset(
-    {signal.SIGXCPU, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
-)
-"""Signals by which work ends its process. Others come from outside."""
-
-
-class ProcessEndedError(UnavailableError):
-    """The work ended its process: what it reads makes a library fail, or takes too much processor time.
+class FileEndedProcessError(UnavailableError):
+    """What the work reads makes a library end the process, or takes too much processor time.
 
     Attributes:
         done: the number that the work reported last.
         reason: why the process ended.
     """
 
-    def __init__(self, done: int, signal_number: int) -> None:
+    def __init__(self, done: int, ended_by: signal.Signals) -> None:
         super().__init__("The capture process ended")
         self.done = done
-        name = signal.Signals(signal_number).name
-        is_over = signal_number == signal.SIGXCPU
-        self.reason = _TIME_OVER if is_over else f"reading it ended the process by {name}"
+        is_over = ended_by == signal.SIGXCPU
+        self.reason = _TIME_OVER if is_over else f"reading it ended the process by {ended_by.name}"
 
 
 class RunWork(Protocol):
@@ -82,22 +71,15 @@ class CaptureProcesses:
         """
         self._memory_bytes = _BASE_MEMORY + 4 * memory_bytes
         self._processor_s = -(-processor_ms // 1000)
-        self._lock = threading.Lock()
-        self._pool: ChildPool | None = None
+        self._pool = ChildPool("capture", self._setup, environment=_ENVIRONMENT)
+
+    def _setup(self) -> PoolSetup:
+        opening = pickle.dumps(partial(_prepare, process_bounds.limits))
+        return PoolSetup(opening, sys.path, memory_bytes=self._memory_bytes, processor_s=self._processor_s)
 
     def close(self) -> None:
         """Ends the processes that do nothing; the others end with their work."""
-        with self._lock:
-            if self._pool is not None:
-                self._pool.close()
-
-    def _open_pool(self) -> ChildPool:
-        with self._lock:
-            if self._pool is None:
-                limits = pickle.dumps(process_bounds.limits)
-                setup = Setup(sys.path, _NICENESS, limits, self._memory_bytes, self._processor_s)
-                self._pool = ChildPool(_MODULE, setup, environment=_ENVIRONMENT)
-            return self._pool
+        self._pool.close()
 
     def run(self, work: Callable[[Check], T], check: Check, *, is_small: bool) -> T:
         """Does work that needs storage and no store.
@@ -108,39 +90,26 @@ class CaptureProcesses:
             is_small: whether it is done here in any case.
 
         Raises:
-            ProcessEndedError: the work ended its process.
+            FileEndedProcessError: the work ended its process.
             UnavailableError: a process cannot be started, or was ended from outside.
             Exception: what `work` or `check` raises.
         """
         if is_small:
             return work(check)
-        packed, pool = pickle.dumps(work), self._open_pool()
-        for is_retry in (False, True):
-            process = pool.take()
-            begun = False
-            try:
-                process.connection.send(packed)
-                done = 0
-                while True:
-                    if process.connection.poll(_CHECK_S):
-                        message = process.connection.recv()
-                        if isinstance(message, Done):
-                            break
-                        done, begun = message, True
-                    check(done)
-            except BaseException as error:
-                signal_number = -process.end()
-                if not isinstance(error, (EOFError, ConnectionError)):
-                    raise
-                if begun and signal_number in _OF_THE_WORK:
-                    raise ProcessEndedError(done, signal_number) from None
-                # one that was idle may have ended before it saw the work
-                if is_retry or begun:
-                    raise UnavailableError("The capture process ended") from None
-            else:
-                pool.give_back(process)
-                if message.error is not None:
-                    raise message.error
-                result: T = message.result
-                return result
-        raise AssertionError("unreachable")
+        try:
+            (result,) = self._pool.run(partial(_work, work), lambda done: check(done or 0), every_s=_CHECK_S)
+        except ProcessEndedError as error:
+            if error.signal is None:
+                raise
+            raise FileEndedProcessError(error.value or 0, error.signal) from None
+        done: T = result
+        return done
+
+
+def _prepare(limits: Bounds) -> None:
+    process_bounds.limits = limits
+    prepare_struct_types()
+
+
+def _work(work: Callable[[Check], Any], _: None, check: Check) -> Iterator[Any]:
+    yield work(check)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from floecat.errors import FileMissingError, UnavailableError
-from floecat.statistics.capture.processes import CaptureProcesses, ProcessEndedError
+from floecat.statistics.capture.processes import CaptureProcesses, FileEndedProcessError
 from floecat.statistics.files.sources import UnreadableFileError, reading
 
 
@@ -101,23 +101,26 @@ def test_other_errors_are_named_without_their_text(processes: CaptureProcesses) 
         processes.run(partial(failing, ZeroDivisionError("secret")), go_on, is_small=False)
 
 
-def test_work_that_may_not_go_on_is_ended(processes: CaptureProcesses) -> None:
+@pytest.mark.parametrize("calls", [1, 2])
+def test_work_that_may_not_go_on_is_stopped_at_a_step_and_ended_between_steps(
+    processes: CaptureProcesses, calls: int
+) -> None:
     pids = []
 
     def stop(done: int) -> None:
         if done:
             pids.append(done)
-            raise TimeoutError
+            if len(pids) == calls:
+                raise TimeoutError
 
     with pytest.raises(TimeoutError):
         processes.run(endless, stop, is_small=False)
-    with pytest.raises(ProcessLookupError):
-        os.kill(pids[0], 0)
+    assert (processes.run(whereabouts, go_on, is_small=False)[0] == pids[0]) is (calls == 1)
 
 
 def test_processor_time_of_a_file_is_bounded(processes: CaptureProcesses) -> None:
     assert processes.run(spinning_in_turns, go_on, is_small=False) == "done"
-    with pytest.raises(ProcessEndedError) as raised:
+    with pytest.raises(FileEndedProcessError) as raised:
         processes.run(spinning, go_on, is_small=False)
     assert raised.value.done == 3
     assert "(floecat.statistics.file-processor-time)" in raised.value.reason
@@ -125,7 +128,7 @@ def test_processor_time_of_a_file_is_bounded(processes: CaptureProcesses) -> Non
 
 @pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
 def test_work_that_ends_its_process_says_where(processes: CaptureProcesses, number: signal.Signals) -> None:
-    with pytest.raises(ProcessEndedError) as raised:
+    with pytest.raises(FileEndedProcessError) as raised:
         processes.run(partial(ending, number), go_on, is_small=False)
     assert raised.value.done == 2
     assert number.name in raised.value.reason

@@ -146,7 +146,6 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     """Build the application.
 
     Args:
-        settings: of the process.
         kernel: an open one, which the caller closes; None opens one at startup and closes it at shutdown.
 
     Returns:

@@ -297,8 +297,6 @@ def open_kernel(
     """Opens the store and storage that the settings name.
 
     Args:
-        settings: of the process.
-        clock: the time.
         authorizer: decides what principals may do. Without one they may do everything in their account.
 
     Raises:

@@ -53,7 +53,6 @@ class Expiry:
 
         Args:
             store: what is swept.
-            clock: wall-clock time.
             operations: sweeps jobs.
             interval_ms: between two sweeps.
             keep_reports_ms: how long a metrics report is kept.

@@ -37,7 +37,6 @@ def of_table(kernel: Kernel, entry_id: UUID, *, most_files: int | None = None) -
 
     Args:
         kernel: the kernel.
-        entry_id: the table.
         most_files: see `TableReports.of`.
     """
     entry = kernel.live_entries.get(entry_id)

@@ -78,7 +78,6 @@ class TokenVerifier:
             principal_claim: claim with the name of the principal.
             leeway_s: clock difference that is tolerated for `exp`, `nbf` and `iat`.
             max_nesting: levels of arrays and objects that a token may have.
-            clock: the time.
         """
         self._keys = keys
         self._max_nesting = max_nesting

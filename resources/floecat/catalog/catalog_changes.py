@@ -43,8 +43,6 @@ class CatalogChanges:
         """Puts the service together.
 
         Args:
-            transactions: runs changes.
-            clock: wall-clock time.
             catalogs: finds catalogs.
             keys: claims the keys of requests.
             shared_locations: those that every catalog may use.
@@ -65,7 +63,6 @@ class CatalogChanges:
         """Adds allowed locations to the catalog, and removes some that nothing lies in.
 
         Args:
-            call: who asks, about which catalog.
             add: locations; those that it has are left as they are.
             remove: allowed locations of this catalog alone.
             anywhere: whether any location may be added, as by an operator. The service reads and writes with
@@ -117,7 +114,6 @@ class CatalogChanges:
         """Sets and removes properties of the catalog.
 
         Args:
-            call: who asks, about which catalog.
             changes: by key; None removes one.
 
         Returns:

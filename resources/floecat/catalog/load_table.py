@@ -89,7 +89,6 @@ class TableLoader:
 
         Args:
             entries: look-ups by name.
-            files: metadata files.
             formats: bring tables up to date.
             loads: is told of each load.
             verify_metadata_file: whether a load fails when the metadata file is gone from storage.
@@ -112,8 +111,6 @@ class TableLoader:
         """A table by name.
 
         Args:
-            call: who asks.
-            identifier: the table.
             snapshots: `all`, or `refs` for those that a branch or tag points at directly.
             if_none_match: entity tags that the caller holds.
 
@@ -187,8 +184,6 @@ class TableLoader:
         """A table as a create, a commit or a registration answers it: with all snapshots.
 
         Args:
-            catalog: of the table.
-            metadata: of the table.
             state: of the entry; `None` for a staged table, which has neither file nor tag.
         """
         of_table = metadata.properties.get(SCAN_PLANNING_MODE)
@@ -209,7 +204,6 @@ class TableLoader:
         """A table as it was when its entry was removed.
 
         Args:
-            catalog: of the table.
             row: its entry.
             document: its metadata document, JSON.
         """
@@ -270,7 +264,6 @@ class FastLoads:
 
         Args:
             call: the request.
-            identifier: the table.
             mode: which snapshots.
             if_none_match: entity tags that the caller holds.
             may_wait: whether the caller is a thread that may wait for a remote store.

@@ -68,9 +68,6 @@ class NamespaceService:
 
         Args:
             store: where namespaces are kept.
-            transactions: runs changes.
-            clock: wall-clock time.
-            keys: runs changes under idempotency keys.
             paging: page sizes and tokens.
             reserved: characters that no level may hold, since they separate levels on the wire.
             most_property_bytes: of all keys and values of a namespace.

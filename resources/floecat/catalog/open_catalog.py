@@ -55,11 +55,9 @@ def open_catalog(
     """The services over the parts of entries.
 
     Args:
-        parts: what they share.
         formats: bring tables up to date.
         authorizer: decides what principals may do.
         separator: how namespace levels are joined on the wire.
-        settings: of the process.
     """
     gateway, store = settings.gateway, parts.store
     paging = Paging(default_size=gateway.default_page_size, max_size=gateway.max_page_size)

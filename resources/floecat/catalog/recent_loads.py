@@ -21,7 +21,6 @@ class RecentLoads:
         """Begins with none.
 
         Args:
-            clock: the time.
             keep_ms: loads are remembered for at least so long, and at most twice as long; with 0 never.
         """
         self.count = 0
@@ -51,7 +50,6 @@ class RecentLoads:
         being read.
 
         Args:
-            entry_id: the table.
             committed_ms: when it was committed to last.
         """
         newer, older = self._newer, self._older

@@ -158,8 +158,6 @@ class TableService:
         """Removes the entry and leaves every file.
 
         Args:
-            call: who asks.
-            identifier: the table.
             also: what else happens in the transaction.
             purge: whether the files are to be deleted later, which needs a privilege of its own.
 
@@ -188,8 +186,6 @@ class TableService:
         """Forgets a table and answers its last metadata: with every commit before, and none after.
 
         Args:
-            call: who asks.
-            identifier: the table.
             also: what else happens in the transaction.
 
         Raises:

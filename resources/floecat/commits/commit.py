@@ -96,7 +96,6 @@ class CommitService:
         """The metadata that a table would be created with. Nothing is published and no file is written.
 
         Args:
-            call: who asks.
             namespace: where the table will be.
             request: what it is created from.
             stage_id: the client's name for this staging; the same one again gets the same answer.

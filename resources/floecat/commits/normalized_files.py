@@ -34,7 +34,6 @@ def write_normalized(
     the same one. It is not deleted if the registration fails.
 
     Args:
-        files: metadata files.
         call: who registers.
         metadata: the normalised document.
         registered: location of the registered file.

@@ -32,10 +32,8 @@ def open_commits(
     """The services over the parts of entries.
 
     Args:
-        parts: what they share.
         catalog: renders and replays answers.
         formats: say which tables take commits.
-        settings: of the process.
     """
     gateway = settings.gateway
     staging = Staging(parts.store, parts.clock, ttl_ms=gateway.stage_ttl_seconds * 1000)

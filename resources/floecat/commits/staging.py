@@ -52,7 +52,6 @@ class Staging:
 
         Args:
             conn: a transaction.
-            call: who asks.
             identifier: what the table will be called.
             metadata: what it will be created with.
             stage_id: the caller's name for this staging.

@@ -77,7 +77,6 @@ class TableChanges:
         """The successor of a table, or a new table.
 
         Args:
-            call: who asks.
             change: requirements and updates.
             entry: what the name stands for now.
             stage_id: which staged table a create completes.

@@ -62,7 +62,6 @@ class RegisterService:
         """Makes a table of a metadata file.
 
         Args:
-            call: who asks.
             namespace: where the table will be.
             name: its name.
             metadata_location: absolute URI of the metadata file.
@@ -160,8 +159,6 @@ def read_metadata_file(
 
     Args:
         metadata_files: reads it.
-        call: who asks.
-        location: of the file.
         files: storage that the request describes; None for that of the catalog.
 
     Raises:

@@ -35,7 +35,6 @@ def gunzip(data: bytes, name: str, *, max_bytes: int) -> bytes:
     Other bytes after a member are padding, which other readers skip too.
 
     Args:
-        data: the file.
         name: the file in messages, e.g. "metadata file s3://b/x".
         max_bytes: `floecat.limits.inflated-file-bytes`.
 

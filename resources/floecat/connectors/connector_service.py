@@ -110,9 +110,6 @@ class ConnectorService:
 
         Args:
             store: where connectors are kept.
-            transactions: runs changes.
-            clock: wall-clock time.
-            keys: runs changes under idempotency keys.
             registry: the kinds.
             reserved: characters that no namespace level may hold.
         """
@@ -165,7 +162,6 @@ class ConnectorService:
         """As many connectors of the catalog as one answer may have, by name.
 
         Args:
-            call: who asks.
             token: of the page before; None or empty for the first.
             limit: most connectors.
 
@@ -241,7 +237,6 @@ class ConnectorService:
         """What looks for tables.
 
         Args:
-            call: who asks, in which catalog.
             row: the connector.
             looks_into: called with each folder that it looks into.
 

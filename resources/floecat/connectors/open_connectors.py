@@ -34,11 +34,9 @@ def open_connectors(
     """The services over the parts of entries.
 
     Args:
-        parts: what they share.
         catalog: finds catalogs and makes namespaces.
         registrations: register what a scan finds.
         separator: how namespace levels are joined on the wire.
-        settings: of the process.
 
     Raises:
         SettingsError: a kind of connector that is set is malformed.

@@ -132,7 +132,6 @@ class ConnectorScans:
 
         Args:
             store: where connectors are kept.
-            clock: wall-clock time.
             catalogs: finds the catalogs of scheduled scans.
             services: opens connectors.
             namespaces: creates the namespaces of the tables.
@@ -157,7 +156,6 @@ class ConnectorScans:
         """Scans now, whether or not a scheduled scan is due.
 
         Args:
-            call: who asks, in which catalog.
             name: of the connector.
             told: called with each folder and each table.
 

@@ -145,8 +145,6 @@ class DeltaTableService:
         """Adds every version of the log of a table, however long it takes.
 
         Args:
-            call: who asks.
-            identifier: the table.
             progress: called with the number of versions done, and of all.
 
         Returns:

@@ -162,7 +162,6 @@ def at_location(conn: Connection, location: str) -> list[NamedDeltaTable]:
     """The tables of all catalogs that are rooted at exactly this location.
 
     Args:
-        conn: a connection.
         location: a normalized location.
     """
     return [_named_table(row) for row in conn.all(_AT_LOCATION, {"location": location})]
@@ -172,8 +171,6 @@ def list_all(conn: Connection, catalog_id: UUID, after: UUID | None, limit: int)
     """The tables of a catalog, ordered by entry id.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         after: entry id of the last table of the page before.
         limit: most tables.
     """
@@ -197,13 +194,11 @@ def publish(
 
     Args:
         conn: a transaction.
-        entry_id: the entry.
         version: newest Delta version that is a snapshot now.
         log_fingerprint: identifies the file of the log that made the version.
         field_ids: ids that columns have, or had.
         state: what else has to be remembered.
         generation: number that the names of artifacts carry.
-        now_ms: the time.
         problem: what is wrong although the table can be read; `None` if all is well.
 
     Returns:
@@ -227,7 +222,6 @@ def note_state(conn: Connection, entry_id: UUID, old: bytes, new: bytes) -> bool
 
     Args:
         conn: a transaction.
-        entry_id: the entry.
         old: what `publish` noted.
         new: what is to be remembered.
 
@@ -243,7 +237,6 @@ def note_problem(conn: Connection, entry_id: UUID, problem: str | None, checked_
 
     Args:
         conn: a transaction.
-        entry_id: the entry.
         problem: one sentence for the user of the catalog; `None` if all is well.
         checked_at_ms: the time.
 

@@ -84,12 +84,7 @@ class DeltaServices:
 
 
 def open_delta(parts: EntryParts, settings: Settings) -> DeltaServices:
-    """The services over the parts of entries.
-
-    Args:
-        parts: what they share.
-        settings: of the process.
-    """
+    """The services over the parts of entries."""
     engine, location = DeferredEngine(parts, settings), settings.gateway.delta_compat.location
     format = DeltaLoads(parts.entries, engine.open)
     registration = RegisterDeltaService(

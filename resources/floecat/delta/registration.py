@@ -92,7 +92,6 @@ class RegisterDeltaService:
         """Makes a table of a Delta log, and reads the log, so that the first load finds the table ready.
 
         Args:
-            call: who asks.
             namespace: where the table will be.
             name: its name.
             location: absolute URI of the folder that holds `_delta_log`.

@@ -233,7 +233,6 @@ class AreaReader:
         It is read while a commit waits. What takes long, or cannot be read, may be everywhere.
 
         Args:
-            storage: of the catalog.
             snapshots: new to the table.
             all_manifests: whether their manifests are new too, whatever the lists say of them.
         """

@@ -189,7 +189,6 @@ def with_request_key(
     """The call under an idempotency key, if there is one.
 
     Args:
-        call: who asks.
         key: value of `IDEMPOTENCY_KEY`.
         operation: name of the operation, which has keys of its own.
         target: what the request is about beside its body, as path and query: part of its hash.

@@ -35,9 +35,7 @@ def delete_entry_files(storage: CatalogStorage, warehouse: str, entry_id: UUID) 
     """Deletes the files of an entry that was removed. Can be repeated.
 
     Args:
-        storage: of the catalog.
         warehouse: storage location of the catalog.
-        entry_id: the entry.
 
     Raises:
         LocationNotAllowedError: links lead outside the allowed locations.

@@ -226,7 +226,6 @@ class IdempotencyKeys:
 
         Args:
             store: where keys are kept.
-            clock: wall-clock time.
             lifetime_ms: advertised lifetime of a key.
             grace_ms: how long beyond it an answer is kept.
             stale_after_ms: after which time a claim without an answer may be taken over.

@@ -97,7 +97,6 @@ class EntryListing:
         """Identifiers of one kind that the principal may see, ordered by name.
 
         Args:
-            call: who asks.
             namespace: where to look.
             kind: what is listed.
             page: token and size.

@@ -165,9 +165,7 @@ class Entries:
         """The table, if its document is in memory and current, in one statement that reads no document.
 
         Args:
-            conn: a connection.
             call: who asks; whether the principal may use its catalog is asked here too.
-            identifier: the table.
             privilege: what for.
 
         Returns:
@@ -210,7 +208,6 @@ class Entries:
         """What the names of tables stand for, in one statement; names that do not exist are left out.
 
         Args:
-            call: who asks.
             wanted: names and what they are wanted for; a name may have several privileges.
 
         Returns:

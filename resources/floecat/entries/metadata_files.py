@@ -56,8 +56,6 @@ class MetadataFiles:
         """The JSON document at a location, decompressed.
 
         Args:
-            storage: of the catalog.
-            location: of the file.
             files: storage to read it from, in place of the catalog's own.
 
         Raises:

@@ -57,10 +57,8 @@ def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) 
     """The parts over a store and a storage. Sizes the caches that the process shares.
 
     Args:
-        settings: of the process.
         store: the SQL store.
         files: storage of catalogs that have none of their own in the settings.
-        clock: the time.
 
     Raises:
         SettingsError: the access of a catalog to its storage lacks a part of its key.

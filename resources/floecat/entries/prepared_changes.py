@@ -199,9 +199,7 @@ def is_purged(
     """Whether files of a table are being deleted, in a store that its catalog shares.
 
     Args:
-        conn: a connection.
         storages: of all catalogs.
-        catalog: of the table.
         change: the table; a purge of another table of its UUID counts too.
         location: what a purge job of its format names as its resource.
     """

@@ -69,11 +69,9 @@ class PurgeGuard:
         """Puts it together.
 
         Args:
-            store: the store.
             transactions: run what changes a catalog.
             storages: of all catalogs.
             areas: reads manifests.
-            clock: the time.
             wait_ms: how long a commit waits for purges.
         """
         self._store = store

@@ -50,7 +50,6 @@ class EntryChanges:
         """Removes an entry as it is at this moment; commits that come later fail.
 
         Args:
-            call: who asks.
             identifier: the entry.
             kind: what it must be.
             privileges: what the principal must have on it.

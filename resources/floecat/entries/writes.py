@@ -112,7 +112,6 @@ class EntryWrites:
         """Prepares and makes changes until no pointer moves in between, once per idempotency key.
 
         Args:
-            call: who asks.
             identifiers: the entries that are changed.
             prepare: works the changes out on the newest metadata; raises when a requirement fails on it.
             render: the answer to changes that are made.

@@ -130,7 +130,6 @@ class FileIO(Protocol):
         """The content of a file.
 
         Args:
-            location: its location.
             max_bytes: the largest content to take.
 
         Raises:
@@ -143,7 +142,6 @@ class FileIO(Protocol):
         """A part of a file. Fewer bytes come if the file ends within the range, none if it ends before it.
 
         Args:
-            location: its location.
             offset: the first byte.
             length: how many bytes. Of 0 bytes nothing is sent to storage.
 
@@ -157,7 +155,6 @@ class FileIO(Protocol):
         """Parts of a file, in as few requests as their distance allows.
 
         Args:
-            location: its location.
             ranges: offsets and lengths as of `read_range`, in any order; they may overlap.
 
         Returns:
@@ -182,7 +179,6 @@ class FileIO(Protocol):
         After StorageUnavailableError the file may or may not be there.
 
         Args:
-            location: of the file.
             data: what it will hold.
             unique_name: whether no other writer can pick this name, because it holds a random UUID. Object
                 storage then skips the check for a file of that name; some lock the name for it.

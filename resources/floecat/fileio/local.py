@@ -374,7 +374,6 @@ def _create(folder: int, *, unnamed: bool) -> tuple[int, str]:
     """A new file in an open folder, for writing, and its name.
 
     Args:
-        folder: the folder.
         unnamed: whether it may be without a name, where the system has such files. Nothing is left of one if
             the process ends. What is synced of it before it gets a name may be lost with the power.
     """

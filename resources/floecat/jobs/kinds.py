@@ -90,7 +90,6 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             subject: what it is about, by an id that does not change.
             payload: what its worker needs, encoded as JSON.
             created_by: the principal that asked for it.
-            now_ms: the time.
             resource: the location that it works on.
             parent_id: the job that waits for it.
             dedup_key: no two open jobs of the kind have the same one.

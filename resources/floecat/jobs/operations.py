@@ -38,7 +38,6 @@ class JobOperations:
         """Jobs of a catalog, oldest first.
 
         Args:
-            call: who asks, about which catalog.
             kinds: names of kinds; None for all.
             states: the states that are wanted.
             title: what they are called; None for all.
@@ -63,7 +62,6 @@ class JobOperations:
         """As many jobs of a kind as one answer may have, and whether there are more.
 
         Args:
-            call: who asks, about which catalog.
             kind: its name.
             states: the states that are wanted.
             title: what they are called; None for all.

@@ -43,9 +43,7 @@ def open_planning(
     """The services over the parts of entries.
 
     Args:
-        parts: what they share.
         formats: bring tables up to date.
-        settings: of the process.
         wake: called when there is a plan for the queue.
     """
     store, clock, gateway = parts.store, parts.clock, settings.gateway

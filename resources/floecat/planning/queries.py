@@ -106,7 +106,6 @@ class QueryService:
         """Begins a query.
 
         Args:
-            call: who asks, in which catalog.
             ttl_ms: until when it lives without renewal, in ms from now; at most `LONGEST_TTL_MS`.
             query_id: its id, if the client has one.
             as_of_default_ms: tables that are asked for without a time are read as of this one.
@@ -207,9 +206,7 @@ class QueryService:
         """Pins a table, or finds the pin that the query has of it.
 
         Args:
-            call: who asks.
             query_id: the query.
-            identifier: the table.
             snapshot_id: the state that is wanted; without one that of `as_of_ms`.
             as_of_ms: the time whose state is wanted; without one the query's default, else the pinned state,
                 else the current one.

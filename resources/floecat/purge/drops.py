@@ -46,7 +46,6 @@ class DropService:
 
         Args:
             services: removes entries.
-            clock: wall-clock time.
             queue: of purge jobs.
             listeners: are called after a drop.
             entry_files: delete what the catalog wrote about removed tables for itself.

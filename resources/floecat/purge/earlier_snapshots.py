@@ -87,7 +87,6 @@ def read_earlier(
 
     Args:
         files: reads metadata files.
-        storage: of the catalog.
         metadata_location: the current metadata file.
         metadata: what it says.
         further: files of the table; those that have the name of a metadata file are read.

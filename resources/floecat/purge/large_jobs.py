@@ -31,7 +31,6 @@ class LargeJobs:
 
         Args:
             store: holds the jobs.
-            clock: wall-clock time.
             queue: of purge jobs.
             work: what they do.
         """

@@ -154,7 +154,6 @@ class ManifestFiles:
         """The content of a manifest list, `None` if there is none.
 
         Args:
-            location: its location.
             keep: keep it for the next call, if it is short.
         """
         data = self._lists.pop(location, None) or self._read_whole(location, FileKind.MANIFEST_LIST)

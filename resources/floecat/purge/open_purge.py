@@ -65,10 +65,8 @@ def open_purge(
     """The services over the parts of entries.
 
     Args:
-        parts: what they share.
         namespaces: list namespaces.
         tables: list and remove entries.
-        settings: of the process.
         listeners: are called with drops and with the stages of purges.
         others: open the purges of other formats than Iceberg, by name of the format.
         wake: called after a table was removed, which may have made jobs for workers.

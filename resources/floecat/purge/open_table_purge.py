@@ -25,7 +25,6 @@ def open_shared_files(
 
     Args:
         parts: what services share.
-        settings: of the process.
         formats: names of the formats other than Iceberg.
         processes: how many share the memory for areas.
     """
@@ -44,7 +43,6 @@ def open_table_purge(
 
     Args:
         parts: what services share.
-        settings: of the process.
         shared: as of `open_shared_files`.
         others: purges of other formats, by name.
     """

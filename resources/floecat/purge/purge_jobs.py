@@ -79,7 +79,6 @@ class PurgeWork:
         Args:
             purgers: do the work.
             listeners: are called when an attempt starts, and when a purge has ended.
-            clock: wall-clock time.
             rows: opens the rows of a purger.
         """
         self._rows = rows
@@ -91,7 +90,6 @@ class PurgeWork:
         """Calls the purger.
 
         Args:
-            job: the job.
             runner: deletes data files in other processes; only built-in purgers use it.
 
         Raises:
@@ -184,7 +182,6 @@ def purge_job_for(
         identifier: its name.
         purger: name of the purger.
         request_id: of the request that drops it.
-        now_ms: the time.
     """
     payload = PurgePayload(
         row.id,

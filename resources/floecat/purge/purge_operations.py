@@ -90,7 +90,6 @@ class PurgeOperations:
         """Purges of a catalog, oldest first.
 
         Args:
-            call: who asks.
             states: the states that are wanted, as `states` calls them; all if empty.
             table: only purges of tables that had this name, as `outer.inner.name`.
 
@@ -107,7 +106,6 @@ class PurgeOperations:
         """As many purges as one answer may have, and whether there are more.
 
         Args:
-            call: who asks.
             states: as of `list`.
             table: as of `list`.
             after: id of the last purge of the page before.
@@ -150,7 +148,6 @@ class PurgeOperations:
         """Cancels a purge that no worker has begun: every file of the table is left.
 
         Args:
-            call: who asks.
             purge_id: the purge.
             force: cancels one that has begun too; it stops before its next batch of files.
 

@@ -47,7 +47,6 @@ class ReachableFilesPurger:
         Args:
             name: what rows call it.
             purge: deletes the files.
-            clock: wall-clock time.
             offer_ms: how long the purge of a large table waits for others; 0 for not at all.
             processes: do what `purge` does, while they are on.
         """

@@ -91,7 +91,6 @@ class Ranges:
         """Gives nothing out yet.
 
         Args:
-            storage: of the catalog.
             runner: runs ranges in other processes.
             files_per_call: files in one call to storage.
             range_s: how long a range may take.

@@ -33,7 +33,6 @@ def purge_requested(
         purge: deletes them.
         request: what is deleted.
         find_storage: of a catalog, with the keys of this moment.
-        clock: wall-clock time.
         offer_ms: how long the purge of a large table waits for others; 0 for not at all.
         runner: deletes data files in other processes.
 

@@ -199,7 +199,6 @@ class SharedFiles:
             storage: of the catalog of the dropped table.
             metadata_location: root metadata file of the dropped table.
             metadata: what it says.
-            lease: of the purge job.
             sidecars: further files of the dropped table, which its metadata does not name.
             earlier: what its earlier metadata files name.
 
@@ -236,7 +235,6 @@ class SharedFiles:
             folders: where its files are.
             shared_folder: the one folder in which a live table has files in common with the dropped one; None
                 for a table of another format, which needs what its metadata reaches.
-            lease: of the purge job.
 
         Returns:
             The files that must stay.
@@ -270,7 +268,6 @@ class SharedFiles:
         Args:
             files: what to add to.
             storage: through which the folder is reached.
-            folder: the folder.
             only: entries to read; all if None.
 
         Raises:

@@ -67,14 +67,11 @@ def open_statistics(
     """The services over the parts of entries.
 
     Args:
-        parts: what they share.
         formats: bring tables up to date.
-        planner: plans scans.
         calls: makes the call that commits statistics files.
         commits: commits them.
         loads: tells which tables clients have loaded.
         catalogs: changes properties of catalogs.
-        settings: of the process.
         wake: called when a capture, or a group of its files, is due.
     """
     store, clock = parts.store, parts.clock

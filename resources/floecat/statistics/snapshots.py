@@ -55,8 +55,6 @@ class Snapshots:
         """A snapshot of a table, brought up to date.
 
         Args:
-            call: who asks.
-            identifier: the table.
             snapshot: an id, or the name of a branch or tag; `None` for the current one.
 
         Raises:
@@ -81,8 +79,6 @@ class Snapshots:
         """A snapshot of a table of which something is put.
 
         Args:
-            call: who asks.
-            identifier: the table.
             snapshot: as of `read`.
             strict: whether the table must have the snapshot; otherwise an unknown id is taken too.
 

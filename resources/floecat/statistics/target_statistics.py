@@ -68,8 +68,6 @@ class TargetStatistics:
         """Puts records of one snapshot, each in place of the one of its target; all or none.
 
         Args:
-            call: who asks.
-            identifier: the table.
             snapshot: see `Snapshots.read`.
             records: at most 10,000. The last one of a target counts.
             strict: see `Snapshots.write`.
@@ -103,8 +101,6 @@ class TargetStatistics:
         """The record of a target.
 
         Args:
-            call: who asks.
-            identifier: the table.
             snapshot: see `Snapshots.read`.
             storage_id: of the target, see `target_storage_id`. Ids of columns need no leading zeros.
 
@@ -140,8 +136,6 @@ class TargetStatistics:
         """Records of a snapshot in order of their storage ids.
 
         Args:
-            call: who asks.
-            identifier: the table.
             snapshot: see `Snapshots.read`.
             kind: of the targets; by default all but captured files.
             page: which part.
@@ -185,7 +179,6 @@ def put_rows(
     """Puts records of a snapshot, the last one of each storage id.
 
     Args:
-        store: the store.
         kept: where such records are.
         found: the snapshot.
         rows: the records.

@@ -85,7 +85,6 @@ def open_storages(settings: Settings, files: FileIO) -> CatalogStorages:
     """The storages that the settings describe. Nothing is sent before the first call.
 
     Args:
-        settings: of the process.
         files: the storage of catalogs that have no settings of their own; its counters count for all.
 
     Raises:

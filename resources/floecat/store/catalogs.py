@@ -133,7 +133,6 @@ def get(conn: Connection, catalog_id: UUID, *, for_update: bool = False) -> Cata
     """The catalog of this id.
 
     Args:
-        conn: a connection.
         catalog_id: the id.
         for_update: whether to lock the row until the transaction ends: nothing is created in the catalog
             meanwhile.

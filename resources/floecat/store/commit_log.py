@@ -223,7 +223,6 @@ def changed_entries(conn: Connection, seen: Mapping[UUID, int], now: Mapping[UUI
     """Entries with commits between two looks at the numbers of the last commits of all catalogs.
 
     Args:
-        conn: a connection.
         seen: the numbers, by catalog, at the first look; a catalog that is not in it was made since.
         now: the numbers at the second.
     """
@@ -241,7 +240,6 @@ def writers_of(conn: Connection, locations: Sequence[str]) -> list[tuple[UUID, s
     """Entries, live or dropped, that some metadata files were ever current for.
 
     Args:
-        conn: a connection.
         locations: the files; those with longer locations than the index holds are left out.
 
     Returns:
@@ -258,7 +256,6 @@ def earlier_metadata_files(conn: Connection, entry_id: UUID, location: str, limi
     registration, and at a location that is longer than the index holds.
 
     Args:
-        conn: a connection.
         entry_id: the entry, live or dropped.
         location: its metadata file.
         limit: most files.

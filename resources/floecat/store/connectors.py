@@ -163,8 +163,6 @@ def list_all(
     """The connectors of a catalog, ordered by name.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         after: last name of the page before.
         limit: most connectors; `None` for all.
     """
@@ -195,7 +193,6 @@ def update(conn: Connection, row: ConnectorRow, now_ms: int) -> bool:
     Args:
         conn: a transaction.
         row: the connector as it shall be.
-        now_ms: the time.
 
     Returns:
         False if there is no such connector.

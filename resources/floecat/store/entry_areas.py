@@ -68,7 +68,6 @@ def near(
     statement looks at all three, so an entry whose area changes meanwhile is not missed.
 
     Args:
-        conn: a connection.
         object_uuid: of the dropped table.
         ranges: first and last text of each range of folders, by code points.
         scopes: under which areas are valid now.

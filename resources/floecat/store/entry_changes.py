@@ -67,7 +67,6 @@ def swap(
 
     Args:
         conn: a transaction.
-        entry_id: the entry.
         expected_version: `version` of the row that the new metadata is based on.
         metadata_location: file of the new metadata.
         document: the new metadata, compressed by `floecat.store.documents`.
@@ -139,7 +138,6 @@ def delete(conn: Connection, entry_id: UUID, expected_version: int | None) -> bo
 
     Args:
         conn: a transaction.
-        entry_id: the entry.
         expected_version: `version` that the row must have; `None` for any.
 
     Returns:

@@ -51,7 +51,6 @@ def scan(conn: Connection, after: UUID | None, limit: int) -> list[EntryName]:
     """Entries of both kinds, ordered by id, and so by age.
 
     Args:
-        conn: a connection.
         after: id of the last entry of the page before.
         limit: most entries.
     """

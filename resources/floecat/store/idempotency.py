@@ -133,7 +133,6 @@ def claim(
         scope: the key and what it is unique in.
         request_hash: distinguishes a retry from another request.
         owner: an id for this try; the same one again finds the claim it already has.
-        now_ms: the time.
         stale_after_ms: age at which a claim without an answer may be taken over.
 
     Raises:

@@ -64,7 +64,6 @@ def claim(
         conn: a transaction of its own.
         kind: of the job.
         owner: the worker, as `host:pid:uuid`.
-        now_ms: the time.
         lease_ms: how long the job is the owner's without `renew`.
         base_ms: back-off after the first attempt, if the lease ends unreleased; doubles with each.
         longest_ms: no back-off is longer.
@@ -124,7 +123,6 @@ def finish(
         lease: the claim.
         state: the new state.
         progress: JSON.
-        now_ms: the time.
         error: what went wrong, without credentials.
 
     Returns:
@@ -151,7 +149,6 @@ def put_back(
         conn: a transaction.
         lease: the claim.
         progress: JSON.
-        now_ms: the time.
         error: why, without credentials.
         retry_at_ms: when it is due.
         counts: whether this was an attempt; false for one that the worker's own end cut short.

@@ -106,7 +106,6 @@ def insert(conn: Connection, job: JobRow, attachment: bytes | None = None) -> No
 
     Args:
         conn: a transaction.
-        job: the job.
         attachment: bytes that its worker needs; deleted when it succeeds.
 
     Raises:
@@ -146,8 +145,6 @@ def list_all(
     """Jobs of a catalog, oldest first.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         kinds: the kinds that are wanted.
         states: the states that are wanted.
         title: what they are called; `None` for all.
@@ -229,7 +226,6 @@ def list_finished(
     """Jobs of a kind that ended, of all catalogs, in the order of their ends.
 
     Args:
-        conn: a connection.
         kind: the kind.
         after: end and id of the last job of the page before.
         until_ms: jobs that ended later are left out.

@@ -127,8 +127,6 @@ def get(
     """The namespace of this name.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         namespace: its levels.
         for_update: whether to lock the row until the transaction ends, for a change that depends on it.
     """
@@ -158,8 +156,6 @@ def children(
     """Namespaces directly below another one, ordered by physical name.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         parent: `None` for the top level. One that does not exist has no children.
         after: physical name of the last namespace of the page before.
         limit: most rows; `None` for all.

@@ -138,7 +138,6 @@ def finish(
         conn: a transaction.
         query_id: the plan.
         state: `completed` or `failed`.
-        now_ms: the time.
         answer: what is answered, compressed.
         error: why it failed.
         request: what its answers still need of the request.
@@ -179,7 +178,6 @@ def consume(
         conn: a transaction.
         query_id: the plan.
         number: the task.
-        now_ms: the time.
         key: idempotency key of the request.
         answer: what a range of manifests turned out to be.
 

@@ -65,9 +65,7 @@ def begin(conn: Connection, lease: Lease, folders: Sequence[str], now_ms: int) -
 
     Args:
         conn: a transaction of its own.
-        lease: of the purge job.
         folders: in which the purged table has files.
-        now_ms: the time.
 
     Returns:
         False if the purge has to wait.

@@ -31,7 +31,6 @@ def fetch_records(
     """Reads records for an answer, within its bound in bytes, on working memory of the request.
 
     Args:
-        store: the store.
         sizes: the bytes of so many records, in order.
         rows: so many records, in order.
         most: how many are wanted.

@@ -114,8 +114,6 @@ def load(
     """The entry of this name, of either kind, with its document, in one statement.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         identifier: the name.
         known: state of which the caller holds the document. While that is the current one, `document` is
             `None`.
@@ -193,8 +191,6 @@ def list_names(
     """Names of the entries of one kind in a namespace, ordered by code points.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         namespace: of the catalog; a missing one has no names.
         kind: `table` or `view`.
         after: last name of the page before.
@@ -216,8 +212,6 @@ def list_all(conn: Connection, catalog_id: UUID, after: UUID | None, limit: int)
     """The tables of a catalog, ordered by id.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         after: id of the last table of the page before.
         limit: most tables.
     """
@@ -243,8 +237,6 @@ def list_places(
     """Id, location and metadata location of the tables and views of a catalog, ordered by id.
 
     Args:
-        conn: a connection.
-        catalog_id: the catalog.
         after: id of the last entry of the page before.
         limit: most entries.
     """
@@ -256,7 +248,6 @@ def scan(conn: Connection, kind: str, after: UUID | None, limit: int) -> list[En
     """Entries of one kind over all catalogs, ordered by id, without their documents.
 
     Args:
-        conn: a connection.
         kind: `table` or `view`.
         after: id of the last entry of the page before.
         limit: most entries.

@@ -99,8 +99,6 @@ def unneeded(conn: Connection, entry_id: UUID, object_uuid: str, locations: Sequ
     second time. Files with locations that are too long for the index are left out.
 
     Args:
-        conn: a connection.
-        entry_id: the entry.
         object_uuid: UUID of its table.
         locations: the files.
 

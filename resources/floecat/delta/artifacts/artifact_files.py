@@ -109,7 +109,6 @@ class ArtifactFiles:
 
         Args:
             location: where.
-            data: the whole file.
             keep: whether the bytes will be wanted again soon.
 
         Returns:
@@ -228,7 +227,6 @@ class ArtifactFiles:
         """Locations and sizes in bytes of all files in a folder; one request for a thousand of them.
 
         Args:
-            folder: the folder.
             most: how many files are listed at most.
 
         Returns:

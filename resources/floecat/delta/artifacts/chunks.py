@@ -134,7 +134,6 @@ def build_chunk(
     """Writes the manifests, the delete files, and the copies of data files of a chunk.
 
     Args:
-        context: what the version is.
         number: of the chunk in its version; part of the names.
         files: its files; columns of `floecat.delta.log.file_tables.files_schema`, and of `with_readded` where
             the entries of some stay.

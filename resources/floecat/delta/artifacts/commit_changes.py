@@ -84,7 +84,6 @@ def entry_changes(
     """Compares a commit with the previous version.
 
     Args:
-        context: what the version is.
         commit: its commit.
         data: manifests of data files.
         deletes: manifests of delete files.
@@ -217,7 +216,6 @@ def _kept_entries(
     """Entries of data files that stay while the vectors change, by the row of the file in the adds.
 
     Args:
-        context: what the version is.
         adds: files that the commit adds.
         readded: files that it removes, too, and their rows in `adds`.
         keys: keys of the commit's files.

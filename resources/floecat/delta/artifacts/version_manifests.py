@@ -113,7 +113,6 @@ class TableManifests:
         """A version from all of its files.
 
         Args:
-            context: what the version is.
             snapshot: its state.
             added: paths that its own commit added; None if every file counts as added by it.
             parent: the previous snapshot, if any.

@@ -81,7 +81,6 @@ def open_checkpoint_file(data: bytes, *, location: str, meter: ReadMeter) -> Che
     """Opens a file of a checkpoint, or a sidecar.
 
     Args:
-        data: the whole file.
         location: where it is; the extension distinguishes JSON from Parquet.
         meter: counts what is decoded.
 

@@ -145,7 +145,6 @@ class DeltaLog:
 
         Args:
             listing: the log. A listing after a version that does not suffice is replaced by a full one.
-            version: the version.
         """
         return self._rebuilt(listing, version, self._snapshot)
 
@@ -153,7 +152,6 @@ class DeltaLog:
         """The changes of a version.
 
         Args:
-            version: the version.
             metadata: in force before it; what the commit itself sets takes precedence.
             protocol: in force before it.
         """

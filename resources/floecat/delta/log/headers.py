@@ -125,7 +125,6 @@ def read_header(data: bytes, *, location: str, limits: LimitSettings) -> Header:
     """Reads what a commit, a log compaction or a JSON checkpoint holds besides adds and removes.
 
     Args:
-        data: the whole file.
         location: where it is, for messages.
         limits: bounds the lines that hold such actions.
 

@@ -118,7 +118,6 @@ class DeltaPipeline:
         """Makes every version that the log has readable.
 
         Args:
-            entry_id: the table.
             progress: called with the number of older versions done, and of all.
             run_chunks: returns what builds the chunks of the table; `None` for threads of this process.
 

@@ -214,7 +214,6 @@ class DeltaRefreshService:
         Missing artifacts are rebuilt.
 
         Args:
-            table: the table.
             progress: called with the number of older versions done, and of all.
             run_chunks: builds the chunks elsewhere; None for threads of this process.
 

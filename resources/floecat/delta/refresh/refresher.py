@@ -76,7 +76,6 @@ class Refresher:
         """Adds new versions of the log, and rebuilds the artifacts if any are missing.
 
         Args:
-            table: the table.
             in_request: whether a load waits; too much work for that is not started.
 
         Returns:
@@ -107,7 +106,6 @@ class Refresher:
         """Adds a part of the older versions of the log, and removes versions that it no longer has.
 
         Args:
-            table: the table.
             work: state of the earlier parts.
             progress: called with the number of missing versions tried, and of all.
 

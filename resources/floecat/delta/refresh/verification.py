@@ -73,7 +73,6 @@ def count_table(store: Store, files: FileIO, table: DeltaTableEntry) -> TableCou
     Args:
         store: holds its metadata document.
         files: reads its log and manifests.
-        table: the table.
 
     Raises:
         NoSuchTableError: it was dropped, or has not been read yet.

@@ -146,7 +146,6 @@ class VersionBuilder:
         """Builds the artifacts of a version and adds it to the document.
 
         Args:
-            version: the version.
             before: the previous version, to build from it; otherwise the version is built from all its files.
 
         Raises:

@@ -149,7 +149,6 @@ def unframe(data: bytes, vector: DeletionVector, data_file: str) -> bytes:
 
     Args:
         data: the bytes at `framed_range`.
-        vector: the vector.
         data_file: the file whose rows it deletes, for messages.
 
     Raises:
@@ -193,7 +192,6 @@ def check(payload: bytes, vector: DeletionVector, data_file: str, rows: int | No
 
     Args:
         payload: the vector's payload.
-        vector: the vector.
         data_file: the file whose rows it deletes, for messages.
         rows: number of rows in the data file; None if unknown.
 
@@ -217,7 +215,6 @@ def position_chunks(
 
     Args:
         payload: the vector's payload.
-        vector: the vector.
         data_file: the file whose rows it deletes, for messages.
 
     Raises:

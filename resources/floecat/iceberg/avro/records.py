@@ -89,10 +89,8 @@ class RecordReader:
         """Reads header and schema.
 
         Args:
-            data: the whole file.
             location: where it is, for messages.
             what: what the file is, for messages, e.g. "manifest".
-            bounds: limits for the file.
             is_metered: whether inflated blocks count as memory of the request (`take_memory`).
 
         Raises:

@@ -86,7 +86,6 @@ def new_table_metadata(
         location: of the table.
         properties: table properties.
         table_uuid: UUID of the table.
-        now_ms: the time.
 
     Raises:
         IllegalArgumentError: a part breaks a rule of the specification, or the format version is not

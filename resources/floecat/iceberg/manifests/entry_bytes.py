@@ -117,7 +117,6 @@ def as_deleted(entries: Entries, old_snapshot_ids: Int64s, snapshot_id: int) -> 
     """Entries with status DELETED and another snapshot id.
 
     Args:
-        entries: the entries.
         old_snapshot_ids: the snapshot id that each has now.
         snapshot_id: the one to write instead.
     """
@@ -139,7 +138,6 @@ def with_first_row_ids(entries: Entries, first_row_ids: Int64s, chosen: Bools) -
     """Entries of data files in format version 3, some of them with a first row id added.
 
     Args:
-        entries: the entries.
         first_row_ids: the ids to write.
         chosen: which entries get one. These have none yet.
     """

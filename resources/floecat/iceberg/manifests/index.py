@@ -172,7 +172,6 @@ def read_index(data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUNDS) -
     Args:
         data: the file, or as much of its beginning as holds the header.
         location: where it is, for messages.
-        bounds: limits for the file.
 
     Returns:
         None if the manifest has none: it was written by other software.
@@ -283,7 +282,6 @@ class EntryKeys:
         """Which of the candidates have a key, rather than only the hash of one.
 
         Args:
-            entries: the entries.
             hashes: hashes of their keys.
             candidates: what `candidates` says of these.
         """

@@ -98,9 +98,7 @@ def read_manifest_list(
     """Yields the entries of a manifest list in the order of the file.
 
     Args:
-        data: the whole file.
         location: where it is, for messages.
-        bounds: limits for the file.
         is_metered: see `RecordReader`.
 
     Raises:

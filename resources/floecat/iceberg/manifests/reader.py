@@ -125,14 +125,12 @@ def read_manifest(
     Fields are found by id, in files without ids by name. Only the fields that are asked for are decoded.
 
     Args:
-        data: the whole file.
         location: where it is, for messages.
         fields: of `ENTRY_FIELDS`; those of metrics are in `ManifestEntries.metrics`.
         column_ids: columns whose metrics are read; None for all.
         listed: the manifest's entry in the manifest list, from which entries inherit snapshot id, sequence
             numbers and first row id. None leaves these as they are in the file.
         partition_types: types of partition fields by their id. Without one the type is that of the file.
-        bounds: limits for the file.
         is_metered: see `RecordReader`.
 
     Raises:
@@ -162,9 +160,7 @@ def read_file_paths(data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUN
     Paths repeat: several deletion vectors share one Puffin file.
 
     Args:
-        data: the whole file.
         location: where it is, for messages.
-        bounds: limits for the file.
 
     Raises:
         InvalidMetadataError: it is not a manifest, is damaged, or exceeds a bound. Paths before the damage

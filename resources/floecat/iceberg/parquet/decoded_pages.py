@@ -51,7 +51,6 @@ def meter_column(data: bytes, chunk: ColumnChunk, count: Callable[[int], None]) 
     """Counts the decoded bytes of a column of a row group, or more, before anything is decoded.
 
     Args:
-        data: the file.
         chunk: the column, as the footer describes it.
         count: is called with numbers of bytes; what it raises is raised.
 
@@ -69,7 +68,6 @@ def largest_page(data: bytes, chunk: ColumnChunk) -> int:
     """Bytes of the largest page of a column of a row group, once it is inflated.
 
     Args:
-        data: the file.
         chunk: the column, as the footer describes it.
 
     Raises:

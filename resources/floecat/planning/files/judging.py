@@ -48,7 +48,6 @@ def by_partition(test: Test, spec: SpecTypes, files: ManifestFiles, rows: Int64s
     """What their partitions say of files.
 
     Args:
-        test: the test.
         spec: of the manifest.
         files: of the manifest.
         rows: some of the files; None for all.
@@ -125,7 +124,6 @@ def by_summaries(
     """Which manifests have no file that may pass a test, by what the manifest list says of them.
 
     Args:
-        test: the test.
         spec: of all the manifests.
         summaries: of the fields of each manifest; None where there are none.
     """
@@ -184,7 +182,6 @@ def by_metrics(test: Test, metrics: ColumnMetrics | None, rows: Int64s, memo: di
     """Which files have no row that passes a test, by their metrics.
 
     Args:
-        test: the test.
         metrics: of the column, for all files of a manifest.
         rows: some of the files.
         memo: keeps what was computed for the manifest.

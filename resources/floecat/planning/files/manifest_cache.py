@@ -66,7 +66,6 @@ class ManifestCache:
         """The live files of a manifest.
 
         Args:
-            storage: of the catalog.
             table_uuid: of the table.
             listed: the manifest's entry in the manifest list.
             spec: of the manifest.

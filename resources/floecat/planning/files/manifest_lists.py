@@ -32,7 +32,6 @@ class ManifestLists:
         """The manifests of a snapshot, those that hold no live files included.
 
         Args:
-            storage: of the catalog.
             table_uuid: of the table: one that is made at the place of a dropped one may use its file names.
             snapshot: whose manifests.
             at_most: a list of more bytes is not decoded; None is given then.

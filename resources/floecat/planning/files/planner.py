@@ -97,7 +97,6 @@ class Planner:
 
         Args:
             storage: of the catalog; nothing outside its allowed locations is read.
-            metadata: of the table.
             request: what to read.
             work: takes the plan and yields results. A module-level function or a `functools.partial` of one:
                 it, and its results, are pickled where the plan is made in another process.

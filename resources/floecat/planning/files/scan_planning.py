@@ -105,7 +105,6 @@ class ScanPlanner:
         """Begins a plan: reads the manifest list and delete manifests.
 
         Args:
-            storage: of the catalog.
             target: what is read.
             stop: asked from time to time; ends the plan.
             on_cold: called if many data manifests have to be decoded, with the columns whose metrics are
@@ -128,7 +127,6 @@ class ScanPlanner:
         """Yields data manifests of a plan, the last ones first, as the plan goes the other way.
 
         Args:
-            storage: of the catalog.
             target: what the plan reads.
             column_ids: columns whose metrics it needs.
             part: which part of the manifests, from 1, and of how many.

@@ -34,8 +34,6 @@ def compare(
 
     Args:
         operation: of the predicate.
-        field_id: of the column.
-        type: of the column.
         values: of type `type`.
         negated: whether the filter has the opposite operation below a `not`.
     """
@@ -117,7 +115,6 @@ def compare_transformed(
     Args:
         operation: of the predicate.
         transform: normalized.
-        field_id: of the column.
         source: type of the column; None if it is nested.
         tested: type of transformed values.
         values: of type `tested`.

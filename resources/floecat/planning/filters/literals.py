@@ -49,7 +49,6 @@ def canonical(value: object, type: PrimitiveType) -> Canonical:
 
     Args:
         value: JSON: a string, a number or a boolean.
-        type: of the column.
 
     Raises:
         ValueError: it cannot be a value of that type. Numbers outside the range of the type can, and numbers

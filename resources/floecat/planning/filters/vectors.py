@@ -164,7 +164,6 @@ def from_bounds(
 
     Args:
         array: single values (table specification, Appendix D).
-        type: of the column.
         unit: for `date` promoted to a timestamp: units of a day.
         are_upper: whether they are upper bounds. A text that was cut in a character is not above its rest.
     """

@@ -36,8 +36,6 @@ class ExplainService:
         """Explains the plan of a scan.
 
         Args:
-            call: who asks.
-            identifier: the table.
             filter: which rows, as in SQL: `day = '2026-11-01' and amount > 10`; None for all.
             snapshot: its id, or the name of a branch or tag; None for the current one.
             progress: called now and then with how many files were looked at.

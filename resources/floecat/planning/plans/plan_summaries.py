@@ -51,7 +51,6 @@ def explain_plan(
 
     Args:
         planner: makes the plan.
-        storage: of the catalog.
         scan: what is read.
         progress: called now and then with how many files were looked at.
         stop: see `Planner.run`.

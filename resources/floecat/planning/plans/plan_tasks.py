@@ -49,7 +49,6 @@ class PlanTaskService:
 
         Args:
             store: keeps plans.
-            clock: wall-clock time.
             planner: plans ranges of manifests.
             rows: finds plans.
             replays: whether an answer is given again.
@@ -65,7 +64,6 @@ class PlanTaskService:
 
         Args:
             call: who asks; its idempotency key tells a retry.
-            identifier: the table.
             task: the name of the task.
 
         Raises:

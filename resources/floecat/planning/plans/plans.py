@@ -88,10 +88,8 @@ class PlanService:
 
         Args:
             store: keeps plans.
-            clock: wall-clock time.
             keys: runs each request once per idempotency key.
             tables: current tables.
-            planner: plans scans.
             rows: finds plans.
             work: makes jobs of plans.
             bounds: how many may be open.

@@ -66,7 +66,6 @@ class ChunkedPlanner:
         """Yields the tasks of a scan in chunks, in an order that is always the same.
 
         Args:
-            storage: of the catalog.
             scan: what is read.
             stop: see `Planner.run`.
 
@@ -108,7 +107,6 @@ class ChunkedPlanner:
         """Data manifests of a scan of very many files in ranges, each to be planned by itself.
 
         Args:
-            storage: of the catalog.
             scan: what is read. One with a filter is better planned as a whole: its files may be few.
             stop: see `Planner.run`.
 

@@ -137,7 +137,6 @@ class NeededFilesReader:
             storages: of the catalogs.
             live: tables of all catalogs.
             shared: finds the files of live tables.
-            clock: the time.
             bounds: of manifest lists and manifests.
         """
         self.live = live

@@ -110,8 +110,6 @@ class OrphanFiles:
         """Finds the orphan files of a table, and deletes them if that is wanted.
 
         Args:
-            call: who asks.
-            identifier: the table.
             older_than_ms: files that were written later than so long ago stay.
             delete: whether to delete; only a report is made otherwise.
             found: called with each orphan, before anything is deleted.
@@ -219,7 +217,6 @@ class OrphanFiles:
 
         Args:
             needs: where to add them.
-            storage: of the catalog.
             table_uuid: of the live table.
             metadata_files: metadata files in its folders that nothing leads to.
         """

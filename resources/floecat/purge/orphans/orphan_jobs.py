@@ -54,8 +54,6 @@ class OrphanJobs:
         """A job of this process for a block of code that deletes.
 
         Args:
-            call: who asks.
-            identifier: the table.
             location: where files are deleted.
 
         Raises:

@@ -62,7 +62,6 @@ class CaptureJobs:
 
         Args:
             store: holds the jobs.
-            clock: wall-clock time.
             settings: of statistics.
             open_work: makes what does the work, once.
             wake: called when a capture, or a group, is due.

@@ -99,7 +99,6 @@ class CaptureWork:
 
         Args:
             parts: what services share.
-            planner: plans scans.
             settings: of statistics.
             publication: publishes statistics files.
             requests: asks for captures.

@@ -147,8 +147,6 @@ class CaptureControl:
         """Captures a snapshot now, and waits for it.
 
         Args:
-            call: who asks.
-            identifier: the table.
             snapshot: see `Snapshots.read`.
             full: whether files are read again whose statistics are stored.
             wait_ms: how long to wait, at most a minute. A capture that takes longer is cancelled, unless a
@@ -219,7 +217,6 @@ class CaptureControl:
         """Captures of a catalog, oldest first.
 
         Args:
-            call: who asks.
             states: the states that are wanted; all if empty.
             table: only captures of tables that had this name, as `outer.inner.name`.
 
@@ -236,7 +233,6 @@ class CaptureControl:
         """As many captures as one answer may have, and whether there are more.
 
         Args:
-            call: who asks.
             states: as of `list`.
             table: as of `list`.
             after: id of the last capture of the page before.
@@ -267,8 +263,6 @@ class CaptureControl:
         """As many of `snapshots` as one answer may have.
 
         Args:
-            call: who asks.
-            identifier: the table.
             token: of the page before; None or empty for the first.
             limit: most snapshots.
 

@@ -229,7 +229,6 @@ def records(
     Args:
         summary: all files of the snapshot.
         schema: of the snapshot.
-        now_ms: the time.
         is_partial: whether data files are missing.
     """
     metadata = Metadata(

@@ -43,8 +43,6 @@ class FileRecords:
         """Records of captured data files of a snapshot, in order of storage ids, within the bound of a page.
 
         Args:
-            entry_id: the table.
-            snapshot_id: the snapshot.
             after: storage id before the first one.
             limit: most records.
 

@@ -92,7 +92,6 @@ class Finalization:
             job: the capture.
             table: its table.
             snapshot_id: its snapshot.
-            columns: what is captured.
             files: of the snapshot.
             found: what is not in a sidecar yet.
             check: called now and then; raises to stop.

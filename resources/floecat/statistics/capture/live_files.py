@@ -56,9 +56,6 @@ def live_batches(
 
     Args:
         planner: plans the scan.
-        storage: of the catalog.
-        metadata: of the table.
-        snapshot_id: the snapshot.
         check: called now and then; raises to stop.
 
     Raises:
@@ -96,9 +93,6 @@ def added_files(
 
     Args:
         planner: plans the scans.
-        storage: of the catalog.
-        metadata: of the table.
-        snapshot_id: the snapshot.
         base_id: the other one.
         most: files that are looked at in manifests of either.
 

@@ -55,10 +55,8 @@ def merge(
     """Reads sidecars, and merges them with each other and with other parts.
 
     Args:
-        storage: of the catalog.
         parts: in sidecars.
         others: not in sidecars. No file is in two parts.
-        columns: what is captured.
         schema: of the snapshot.
         check: called before each sidecar with the number of those that are done; raises to stop.
 

@@ -79,7 +79,6 @@ class PageIndexes:
         A sidecar is named by its data file and the deletes that apply to it, so snapshots share it.
 
         Args:
-            entry_id: the table.
             progress: called with the number of data files done, and of all.
             read_large: reads the data files in other processes if there is much to read.
             large_bytes: of data files without a sidecar, from which on there is much to read.

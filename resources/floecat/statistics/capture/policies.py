@@ -156,7 +156,6 @@ def capture_policy(
     """The policy of a table.
 
     Args:
-        settings: of the process.
         catalog: properties of the catalog.
         table: properties of the table; empty for the policy of the catalog.
     """

@@ -40,7 +40,6 @@ class CapturePolicies:
         """What is captured of a table, or by default of the tables of the catalog.
 
         Args:
-            call: who asks, about which catalog.
             identifier: the table; None for the catalog.
 
         Raises:
@@ -56,7 +55,6 @@ class CapturePolicies:
         """Replaces what a table, or the catalog, sets by itself.
 
         Args:
-            call: who asks, about which catalog.
             identifier: the table; None for the catalog.
             change: what it sets from now on.
 

@@ -102,8 +102,6 @@ class Publication:
         """Whether a snapshot is to get a statistics file, has none, and had none from here.
 
         Args:
-            table: the table.
-            snapshot_id: the snapshot.
             policy: of the table.
             row: its capture.
         """
@@ -157,7 +155,6 @@ class Publication:
         """Publishes a statistics file; never raises for a commit that fails.
 
         Args:
-            table: the table.
             snapshot_id: a finalized snapshot.
             summary: all its files together.
 

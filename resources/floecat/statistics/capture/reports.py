@@ -88,7 +88,6 @@ class TableReports:
         """The report of a table; None if it was dropped, or no snapshot that it has is captured.
 
         Args:
-            entry_id: the table.
             most_files: the manifests of a table with more data files are not read; None for no bound.
 
         Raises:

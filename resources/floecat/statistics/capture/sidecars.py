@@ -70,7 +70,6 @@ def write_sidecar(
     """Writes a sidecar. One that is there stays: the name belongs to one result.
 
     Args:
-        storage: of the catalog.
         path: its location.
         summary: of all files together.
         files: by file key.
@@ -113,7 +112,6 @@ def read_files(
     """Some files of a sidecar, by key.
 
     Args:
-        storage: of the catalog.
         sidecar: where they are.
         is_wanted: says of a key whether the file is wanted.
 

@@ -118,9 +118,6 @@ class FileSearch:
 
         Args:
             files: is filled meanwhile.
-            table: the table.
-            snapshot_id: the snapshot.
-            columns: what is captured.
             own: the capture of the snapshot, if there is one.
             only_by: only what was submitted for this capture counts as stored.
             check: called now and then; raises to stop.
@@ -161,8 +158,6 @@ class FileSearch:
         """Stored files of a snapshot with their sidecars, in order of storage ids.
 
         Args:
-            table: the table.
-            snapshot_id: the snapshot.
             after: storage id before the first one.
             limit: most files, and at least one.
 

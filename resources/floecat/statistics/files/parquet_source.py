@@ -88,7 +88,6 @@ class ParquetSource:
             most_decoded_bytes: bounds what the columns that are read decode to, together, and a part of it
                 what each column of texts or bytes does. That is known before for small files only; None for
                 any number.
-            bounds: limits for the file.
 
         Raises:
             NeedsProcessError: it is not known what the file decodes to.

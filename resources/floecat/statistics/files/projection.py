@@ -34,7 +34,6 @@ class Projection:
         """The value of a column in all rows of a file that lacks it, None for null.
 
         Args:
-            field_id: of the column.
             constants: of the file, as of `DataFile`.
         """
         if field_id in constants:

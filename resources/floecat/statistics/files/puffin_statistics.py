@@ -28,7 +28,6 @@ def write_statistics_file(
     Args:
         columns: of all files of the snapshot; expressions and columns without a sketch are left out.
         path: where the file will be.
-        snapshot_id: the snapshot.
         sequence_number: of the snapshot.
 
     Raises:

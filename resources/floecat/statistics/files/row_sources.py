@@ -65,7 +65,6 @@ class OrcSource:
             size_bytes: its size.
             names: ids of columns of files that have none.
             memory_bytes: bounds a column of a stripe.
-            bounds: limits for the file.
 
         Raises:
             UnreadableFileError: the footer is damaged, or longer than its bound.

@@ -53,7 +53,6 @@ def reading(location: str, file: InputFile | None = None) -> Iterator[None]:
     """Inside, what a library says of a damaged file becomes an `UnreadableFileError` without its content.
 
     Args:
-        location: of the file.
         file: what the library reads, for libraries that hide errors of storage.
     """
     try:
@@ -76,7 +75,6 @@ def check_bound(bounds: Bounds, bound: str, location: str, number: int, problem:
     Args:
         bounds: all bounds.
         bound: name of the field of `bounds`.
-        location: of the file.
         number: what it has.
         problem: what there is too much of, e.g. "it has more bytes than".
 
@@ -92,7 +90,6 @@ def check_memory(location: str, decoded_bytes: int, memory_bytes: int) -> None:
     """Refuses a file of which more has to be decoded at a time than fits.
 
     Args:
-        location: of the file.
         decoded_bytes: what is, or would be, decoded.
         memory_bytes: what may be.
 

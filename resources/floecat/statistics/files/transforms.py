@@ -33,7 +33,6 @@ def transform_values(values: pa.Array, transform: str, type: PrimitiveType) -> p
     Args:
         values: as `leaf_values` gives them.
         transform: a normalized one that has a `result_type` for the type, and accepts it.
-        type: of the column.
 
     Returns:
         An array of the result type, without a dictionary; for `identity` the values as they are.
@@ -62,7 +61,6 @@ def transformed_value(value: bytes | None, transform: str, type: PrimitiveType) 
     Args:
         value: None for null.
         transform: as of `transform_values`.
-        type: of the column.
     """
     result = result_type(transform, type)
     if value is None or transform == IDENTITY or result is None:

@@ -57,7 +57,6 @@ def all_of(
     """Yields all encoded artifacts of an owner, a page at a time.
 
     Args:
-        store: the store.
         read: `of_entry` or `of_purge`.
         owner: the entry, or the job.
     """

@@ -91,9 +91,6 @@ class SnapshotRecords:
         """Records of a snapshot whose storage ids begin with `prefix`, in order of these ids.
 
         Args:
-            conn: a connection.
-            entry_id: the table.
-            snapshot_id: the snapshot.
             prefix: of the storage ids; empty for all.
             after: the last storage id of the page before; empty for the first page.
             limit: most records.

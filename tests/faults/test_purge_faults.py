@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
-import uuid_utils.compat as uuids
 
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import ForbiddenError, StorageUnavailableError
@@ -24,7 +22,6 @@ from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget, TablePu
 from floecat.runtime import Kernel
 from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store import jobs
 from tests.faults.answers import Sender
 from tests.faults.deployment import Deployment
 from tests.services.catalog import CatalogServer
@@ -239,30 +236,6 @@ def test_slow_storage_keeps_the_lease(tmp_path: Path) -> None:
     assert results == [Drained(succeeded=1)]
     assert table.remaining() == []
     bench.kernel.close()
-
-
-def test_a_row_of_the_version_before_is_worked_on(bench: FaultyPurges) -> None:
-    """Its payload names neither purger nor catalog, and its progress is one number."""
-    table = bench.dropped()
-    made = bench.job()
-    payload = msgspec.json.decode(made.payload)
-    for name in ("purger", "catalog", "namespace", "name"):
-        del payload[name]
-    older = msgspec.structs.replace(
-        made,
-        id=uuids.uuid7(),
-        payload=msgspec.json.encode(payload).decode(),
-        progress='{"deleted_files": 5}',
-        max_attempts=10,
-        request_id=None,
-    )
-    bench.kernel.jobs.cancel(bench.call, made.id)
-    with bench.kernel.store.write() as conn:
-        jobs.insert(conn, older, None)
-    assert bench.kernel.purge_queue.drain_once() == Drained(succeeded=1)
-    assert table.remaining() == []
-    done = bench.kernel.jobs.get(bench.call, older.id)
-    assert progress_of(done).deleted == 5 + len(table.written)
 
 
 def test_a_table_that_was_made_again_at_the_same_place_is_left_alone(bench: FaultyPurges) -> None:

@@ -112,11 +112,8 @@ class PurgeProgress(msgspec.Struct):
 
 def progress_of(row: JobRow) -> PurgeProgress:
     """The progress of a purge job."""
-    stored = msgspec.json.decode(row.progress, type=_Stored)
-    return stored.purge or PurgeProgress(found=stored.deleted_files, deleted=stored.deleted_files)
+    return msgspec.json.decode(row.progress, type=_Stored).purge or PurgeProgress()
 
 
 class _Stored(msgspec.Struct):
     purge: PurgeProgress | None = None
-    deleted_files: int = 0
-    """Of rows of the version before."""

@@ -223,6 +223,7 @@ def test_a_job_holds_what_a_worker_needs(catalog: Catalog, files: FileIO, wareho
         table.table_uuid,
         table.location,
         table.metadata_location,
+        format="iceberg",
         purger="sql-async",
         catalog=str(catalog.id),
         namespace=("ns",),

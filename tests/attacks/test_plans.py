@@ -21,11 +21,20 @@ FETCHED = 3
 """Of each plan: all tasks together have gigabytes."""
 
 
+def any_of(tests: list[dict[str, Any]]) -> dict[str, Any]:
+    """A balanced tree of `or`."""
+    if len(tests) == 1:
+        return tests[0]
+    half = len(tests) // 2
+    return {"type": "or", "left": any_of(tests[:half]), "right": any_of(tests[half:])}
+
+
 TRUNCATED = {"type": "transform", "transform": "truncate[7]", "term": "id"}
 WORST = {
     "texts": {"type": "in", "term": "text", "values": [f"k{number:06}" for number in range(100_000)]},
     "truncated numbers": {"type": "in", "term": TRUNCATED, "values": list(range(0, 700_000, 7))},
     "one text": {"type": "eq", "term": "text", "value": "x" * (9 << 20)},
+    "predicates": any_of([{"type": "eq", "term": "text", "value": f"k{each}"} for each in range(10_000)]),
 }
 
 

@@ -100,7 +100,8 @@ class CaptureProcesses:
             (result,) = self._pool.run(partial(_work, work), lambda done: check(done or 0), every_s=_CHECK_S)
         except ProcessEndedError as error:
             if error.signal is None:
-                raise
+                # one that can be pickled: Spark's tasks hand it to their driver
+                raise UnavailableError(error.message) from None
             raise FileEndedProcessError(error.value or 0, error.signal) from None
         done: T = result
         return done

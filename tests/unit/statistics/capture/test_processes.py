@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -139,6 +140,7 @@ def test_a_process_that_is_killed_fails_its_work_only(processes: CaptureProcesse
         if done:
             os.kill(done, signal.SIGKILL)
 
-    with pytest.raises(UnavailableError, match="ended"):
+    with pytest.raises(UnavailableError, match="ended") as raised:
         processes.run(endless, kill, is_small=False)
+    assert pickle.loads(pickle.dumps(raised.value)).message == "The capture process ended"
     assert processes.run(whereabouts, go_on, is_small=False)[0] != os.getpid()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -51,9 +50,6 @@ if TYPE_CHECKING:
     from floecat.delta.registration import RegisterDeltaService
 
 __all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
-
-_log = logging.getLogger(__name__)
-
 
 _SPARE_CONNECTIONS = 4
 _EXPIRY_INTERVAL_MS = 60_000

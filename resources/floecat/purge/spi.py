@@ -74,7 +74,11 @@ class PurgerRows:
             LeaseLostError: the purge is another worker's, or is to be cancelled.
             StoreUnavailableError: the store fails.
         """
-        if not key or "\0" in key or len(key.encode(errors="replace")) > _KEY_BYTES:
+        try:
+            size = len(key.encode())
+        except UnicodeEncodeError:  # half of a pair of UTF-16
+            size = 0
+        if not 0 < size <= _KEY_BYTES or "\0" in key:
             raise BadRequestError(f"The key of a purger's row must be a text of 1 to {_KEY_BYTES} bytes")
 
         def work(conn: Connection) -> None:

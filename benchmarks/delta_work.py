@@ -98,7 +98,7 @@ def _materialise(opened: Kernel, call: Call, arguments: argparse.Namespace) -> d
 
 
 def _materialise_on_spark(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
-    from floecat_assets.spark.compat_chunks import spark_chunks
+    from floecat_assets.spark.delta_chunks import spark_chunks
     from floecat_assets.spark.sessions import SparkPlace, open_session
 
     session = open_session(SparkPlace())

@@ -24,8 +24,9 @@ from floecat.events.commit_cursor import CommitCursor
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel, prepare_store
 from floecat.settings import load_settings
-from floecat.store import commit_log, entry_changes, tables
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection
+from floecat.store.entries import entry_changes, tables
 from floecat_assets.defs.catalog.sensors import COMMITS_PER_TICK, commit_sensor
 from floecat_assets.defs.catalog.table_names import table_names_sensor
 from floecat_assets.defs.resources import KernelResource

@@ -9,22 +9,12 @@ import typer
 
 import floecat
 from floecat.errors import FloecatError, SettingsError
-from floecat_rest.commands import (
-    capture,
-    catalog,
-    connector,
-    dagster,
-    db,
-    demo,
-    docs,
-    job,
-    namespace,
-    purge,
-    serve,
-    table,
-    up,
-)
+from floecat_rest.commands import docs
+from floecat_rest.commands.catalogs import catalog, connector, namespace
 from floecat_rest.commands.console import out, print_error
+from floecat_rest.commands.jobs import capture, job, purge
+from floecat_rest.commands.service import dagster, db, demo, serve, up
+from floecat_rest.commands.tables import table
 
 __all__ = ["app", "main"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final
 
-from floecat.statistics.capture.counting import FileSource
-from floecat.statistics.capture.groups import FileGroup, FileProblem, GroupResult
-from floecat.statistics.capture.tables import CapturedTable
+from floecat.statistics.capture.reading.counting import FileSource
+from floecat.statistics.capture.reading.file_groups import FileGroup, FileProblem, GroupResult
+from floecat.statistics.capture.reading.tables import CapturedTable
 from floecat_assets.spark.data_files import FileBounds, read_data_files
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 from floecat.errors import UnavailableError
 from floecat.fileio.base import FileIO
-from floecat.statistics.capture.counting import FileReader, FileSource
-from floecat.statistics.capture.groups import read_elsewhere, read_file
-from floecat.statistics.capture.processes import CaptureProcesses, Check
+from floecat.statistics.capture.reading.counting import FileReader, FileSource
+from floecat.statistics.capture.reading.file_groups import read_elsewhere, read_file
+from floecat.statistics.capture.reading.processes import CaptureProcesses, Check
 from floecat.statistics.files.summaries import DataFile
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.struct_types import prepare_struct_types
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from floecat.settings import StatisticsSettings
-    from floecat.statistics.capture.groups import FileProblem
-    from floecat.statistics.capture.page_indexes import ReadIndexes
-    from floecat.statistics.capture.tables import CapturedTable
+    from floecat.statistics.capture.reading.file_groups import FileProblem
+    from floecat.statistics.capture.reading.page_indexes import ReadIndexes
+    from floecat.statistics.capture.reading.tables import CapturedTable
     from floecat.statistics.files.page_index import PageIndex
 
 __all__ = ["FileBounds", "Reading", "page_indexes_on", "read_data_files"]

@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from floecat.purge.ranges import ManifestRange, RangeResult, delete_range
+from floecat.purge.deletion.ranges import ManifestRange, RangeResult, delete_range
 from floecat_assets.spark.tasks import run_tasks
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.workers import JobWorkers
 from floecat.planning.open_planning import open_planning
+from floecat.purge.deletion.table_purge import DeferredPurge, FormatPurge
 from floecat.purge.open_purge import open_purge
 from floecat.purge.purge_operations import PurgeOperations
-from floecat.purge.shared_files import SharedFiles
-from floecat.purge.table_purge import DeferredPurge, FormatPurge
+from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.settings import Settings
 from floecat.statistics.capture.control import CaptureControl
 from floecat.statistics.open_statistics import CommitSearch, open_statistics

@@ -12,9 +12,12 @@ import uuid_utils.compat as uuids
 from floecat.clock import Clock
 from floecat.errors import FloecatError
 from floecat.jobs.operations import JobOperations
-from floecat.store import idempotency, leases, metrics, plans, queries, staged_tables
-from floecat.store.confirmed_transactions import TRACES_KEPT_MS, delete_traces
+from floecat.store.commits import idempotency, metrics
+from floecat.store.commits.confirmed_transactions import TRACES_KEPT_MS, delete_traces
 from floecat.store.database.engine import Connection, Store
+from floecat.store.entries import staged_tables
+from floecat.store.jobs import leases
+from floecat.store.planning import plans, queries
 
 __all__ = ["Expired", "Expiry"]
 

@@ -20,12 +20,12 @@ from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
-from floecat.purge.live_tables import StoredTables
-from floecat.purge.shared_files import SharedFilesUnknownError
+from floecat.purge.sharing.live_tables import StoredTables
+from floecat.purge.sharing.shared_files import SharedFilesUnknownError
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import CommitSettings, GatewaySettings, PurgeSettings, Settings, StorageSettings
 from floecat.store.database.engine import Store
-from floecat.store.job_claims import Lease
+from floecat.store.jobs.job_claims import Lease
 from tests.attacks.test_manifests import REFUSED, bomb
 from tests.behaviour.catalog.changes import change, create, set_property
 from tests.scan_files import Appends
@@ -70,9 +70,8 @@ def lakes(tmp_path: Path) -> Iterator[Lakes]:
     opened.close()
 
 
-def table_at(lakes: Lakes, call: Call, folder: str = "t") -> TableFiles:
-    location = f"{call.catalog.storage_location}/ns/{call.principal.name}/{folder}"
-    table = TableFiles(lakes.kernel.files, location)
+def table_at(lakes: Lakes, call: Call) -> TableFiles:
+    table = TableFiles(lakes.kernel.files, f"{call.catalog.storage_location}/ns/{call.principal.name}")
     table.append(count=3)
     table.commit()
     return table
@@ -133,18 +132,6 @@ def test_where_two_accounts_may_use_a_location_nothing_of_the_other_is_named(lak
     with pytest.raises(SharedFilesUnknownError, match="a purge of another account") as raised:
         lakes.kernel.orphans.find(honest, T)
     assert "hostile" not in raised.value.message
-
-
-def test_many_purges_of_one_account_keep_no_other_waiting(lakes: Lakes) -> None:
-    honest, hostile = lakes.account("honest", "a"), lakes.account("hostile", "b")
-    for number in range(20):
-        lakes.register(hostile, table_at(lakes, hostile, f"t{number}"))
-        lakes.kernel.drops.drop(hostile, T, purge=True)
-    table = table_at(lakes, honest)
-    lakes.register(honest, table)
-    lakes.kernel.drops.drop(honest, T, purge=True)
-    assert lakes.kernel.purge_queue.drain_once(max_jobs=2) == Drained(succeeded=2)
-    assert table.remaining() == []
 
 
 _SLOW_S = 0.05

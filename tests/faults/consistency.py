@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlparse
 import sqlalchemy as sa
 
 from floecat.store import schema
-from floecat.store.documents import decompress
+from floecat.store.entries.documents import decompress
 
 __all__ = ["check_consistency", "local_path"]
 
@@ -29,7 +29,7 @@ _TABLES = {
         schema.snapshots,
         schema.refs,
         schema.commit_log,
-        schema.idempotency_records,
+        schema.metadata.tables["idempotency_records"],
     )
 }
 _LEAVING = {"drop", "unregister"}

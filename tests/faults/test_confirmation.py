@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from floecat.entries.calls import Call
 from floecat.errors import CommitStateUnknownError, FloecatError, StoreUnavailableError
 from floecat.runtime import Kernel
-from floecat.store import commit_log
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import StoreFaultError
 from tests.behaviour.catalog.changes import create, set_property, table

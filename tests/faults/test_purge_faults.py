@@ -16,9 +16,9 @@ from floecat.fileio.base import DeleteFailure, DeleteOutcome
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.jobs.queue import Drained
-from floecat.purge.progress import FailedKey, PurgeProgress, progress_of
-from floecat.purge.shared_files import SharedFiles
-from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
+from floecat.purge.deletion.progress import FailedKey, PurgeProgress, progress_of
+from floecat.purge.deletion.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
+from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.runtime import Kernel
 from floecat.settings import PurgeSettings, Settings
 from floecat.storage.catalog_storage import CatalogStorage

@@ -15,7 +15,7 @@ from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, kernel
 from floecat.settings import PurgeSettings, Settings, load_settings
-from floecat.store.jobs import JobRow
+from floecat.store.jobs.jobs import JobRow
 from tests.faults.answers import Sender
 from tests.faults.deployment import Deployment
 from tests.services.catalog import CatalogServer

@@ -20,9 +20,9 @@ from floecat.iceberg.updates import TableUpdate
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import load_settings
-from floecat.store import snapshots, tables
 from floecat.store.database.engine import Store
-from floecat.store.tables import EntryRow
+from floecat.store.entries import snapshots, tables
+from floecat.store.entries.tables import EntryRow
 from floecat_assets.defs.catalog.asset_events import AssetEvent
 from floecat_assets.defs.catalog.sensors import commit_sensor
 from floecat_assets.defs.resources import KernelResource

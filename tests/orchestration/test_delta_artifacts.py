@@ -10,9 +10,9 @@ import pytest
 from floecat.delta.refresh.pipeline import DeltaPipeline
 from floecat.delta.refresh.verification import FileCounts, TableCounts
 from floecat.errors import InvalidDeltaTableError, StorageUnavailableError
-from floecat_assets.defs.compat import assets
-from floecat_assets.defs.compat.assets import ARTIFACTS, artifacts
-from floecat_assets.defs.compat.checks import artifacts_present, check_results
+from floecat_assets.defs.delta import assets
+from floecat_assets.defs.delta.assets import ARTIFACTS, artifacts
+from floecat_assets.defs.delta.checks import artifacts_present, check_results
 from floecat_assets.defs.resources import KernelResource, SparkResource
 from floecat_assets.spark.sessions import SparkPlace
 from tests.orchestration.conftest import Follower, Lakehouse, delta_rows

@@ -10,9 +10,9 @@ import pytest
 from floecat.errors import BadRequestError
 from floecat.runtime import kernel
 from floecat.settings import load_settings
-from floecat_assets.defs.compat import sensors
-from floecat_assets.defs.compat.assets import ARTIFACTS, artifacts
-from floecat_assets.defs.compat.sensors import delta_log_sensor
+from floecat_assets.defs.delta import sensors
+from floecat_assets.defs.delta.assets import ARTIFACTS, artifacts
+from floecat_assets.defs.delta.sensors import delta_log_sensor
 from floecat_assets.defs.resources import KernelResource, SparkResource
 from tests.orchestration.conftest import Follower, Lakehouse, delta_rows
 

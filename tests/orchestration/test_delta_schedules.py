@@ -13,8 +13,8 @@ from floecat.entries.calls import PageRequest
 from floecat.errors import StorageUnavailableError
 from floecat_assets.definitions import defs
 from floecat_assets.defs.catalog.schedules import metadata_check_schedule
-from floecat_assets.defs.compat.jobs import connector_scan
-from floecat_assets.defs.compat.schedules import connector_scan_schedule, delta_repair_schedule
+from floecat_assets.defs.delta.jobs import connector_scan
+from floecat_assets.defs.delta.schedules import connector_scan_schedule, delta_repair_schedule
 from floecat_assets.defs.resources import KernelResource
 from tests.orchestration.conftest import Follower, Lakehouse
 

@@ -20,7 +20,7 @@ __all__ = ["start_service"]
 _MODULES = [
     "floecat_rest.app",
     "floecat_rest.__main__",
-    "floecat_rest.commands.serve",
+    "floecat_rest.commands.service.serve",
     "floecat_rest.serving",
 ]
 

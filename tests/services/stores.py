@@ -16,8 +16,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from floecat.store.all_tables import metadata
 from floecat.store.database.engine import Store
-from floecat.store.schema import metadata
 from tests.services.postgres import PostgresServer
 
 __all__ = ["copy_sqlite_store", "upgraded_database", "upgraded_store"]

@@ -13,7 +13,7 @@ import zstandard
 from floecat.errors import UnavailableError
 from floecat.fair_queue import name_account
 from floecat.settings.limits import LimitSettings
-from floecat.store.documents import compress, decompress
+from floecat.store.entries.documents import compress, decompress
 from floecat.working_memory import WorkingMemory, WorkingMemoryError, take_memory, without_waiting
 
 MIB = 1 << 20

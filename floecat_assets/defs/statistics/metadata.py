@@ -9,7 +9,7 @@ from uuid import UUID
 import dagster as dg
 
 if TYPE_CHECKING:
-    from floecat.statistics.capture.page_indexes import BuiltIndexes
+    from floecat.statistics.capture.reading.page_indexes import BuiltIndexes
     from floecat.statistics.capture.reports import ColumnReport, TableReport
 
 __all__ = ["index_metadata", "own_numbers", "report_metadata", "size_histogram"]

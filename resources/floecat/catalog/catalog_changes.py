@@ -15,9 +15,11 @@ from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import BadRequestError, ConflictError, NoSuchWarehouseError
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 from floecat.iceberg.values.bounds import process_bounds
-from floecat.store import catalogs, connectors, jobs, namespaces, tables
-from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
+from floecat.store.catalogs import catalogs, connectors, namespaces
+from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.connections import Connection
+from floecat.store.entries import tables
+from floecat.store.jobs import jobs
 
 __all__ = ["CatalogChanges"]
 

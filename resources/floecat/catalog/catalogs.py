@@ -25,7 +25,8 @@ from floecat.fileio.locations import check_bounds, check_new_location, normalize
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import accounts, catalogs, page_tokens
+from floecat.store import page_tokens
+from floecat.store.catalogs import accounts, catalogs
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.record_pages import fetch_records

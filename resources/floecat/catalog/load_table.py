@@ -31,7 +31,7 @@ from floecat.errors import BadRequestError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.database.engine import Store
-from floecat.store.tables import EntryRow, EntryState
+from floecat.store.entries.tables import EntryRow, EntryState
 
 __all__ = [
     "SCAN_PLANNING_MODE",

@@ -14,9 +14,10 @@ from floecat.errors import ForbiddenError, NoSuchTableError, PayloadTooLargeErro
 from floecat.iceberg.metrics_reports import ScanReport, parse_report
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import metrics, staged_tables
+from floecat.store.commits import metrics
 from floecat.store.database.engine import Store
-from floecat.store.documents import compress
+from floecat.store.entries import staged_tables
+from floecat.store.entries.documents import compress
 
 __all__ = ["MetricsService"]
 

@@ -27,8 +27,8 @@ from floecat.errors import (
 from floecat.fileio.locations import check_new_location
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, check_namespace
-from floecat.store import namespaces
-from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
+from floecat.store.catalogs import namespaces
+from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 

@@ -25,7 +25,7 @@ from floecat.errors import (
 )
 from floecat.iceberg.normalization import read_foreign_table
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.tables import EntryState
+from floecat.store.entries.tables import EntryState
 
 __all__ = ["TableAnswer", "TableAnswers", "ViewAnswer"]
 

@@ -20,9 +20,9 @@ from floecat.errors import UnsupportedOperationError
 from floecat.events.table_description import TableDescription, describe
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store import tables
 from floecat.store.database.engine import Connection, Store
-from floecat.store.documents import decompress
+from floecat.store.entries import tables
+from floecat.store.entries.documents import decompress
 
 __all__ = ["DescribedTable", "TableService"]
 

@@ -11,8 +11,8 @@ from floecat.entries.lookup import Entries
 from floecat.entries.names import existing_entry, missing_view
 from floecat.entries.removals import EntryChanges
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store import tables
 from floecat.store.database.engine import Connection, Store
+from floecat.store.entries import tables
 
 __all__ = ["ViewService"]
 

@@ -25,7 +25,7 @@ from floecat.errors import BadRequestError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store.confirmed_transactions import leave_trace
+from floecat.store.commits.confirmed_transactions import leave_trace
 from floecat.store.database.engine import Connection
 
 __all__ = ["CommitService", "CreateTable"]

@@ -18,9 +18,9 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.updates import AddSchema, RemoveProperties, TableUpdate
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import staged_tables
 from floecat.store.database.engine import Connection, Store
-from floecat.store.documents import compress, decompress
+from floecat.store.entries import staged_tables
+from floecat.store.entries.documents import compress, decompress
 
 __all__ = ["Staging"]
 

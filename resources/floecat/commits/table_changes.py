@@ -30,9 +30,9 @@ from floecat.iceberg.requirements import AssertCreate, TableRequirement, check_r
 from floecat.iceberg.updates import SetLocation, TableUpdate
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier, check_name
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Store
-from floecat.store.namespaces import NamespaceRow
-from floecat.store.tables import EntryRow
+from floecat.store.entries.tables import EntryRow
 
 __all__ = ["TableChange", "TableChanges"]
 

@@ -19,11 +19,13 @@ from floecat.entries.calls import Call, Page
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
-from floecat.store import connectors, jobs, page_tokens
-from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
-from floecat.store.connectors import ConnectorRow
+from floecat.store import page_tokens
+from floecat.store.catalogs import connectors
+from floecat.store.catalogs.connectors import ConnectorRow
+from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
+from floecat.store.jobs import jobs
 from floecat.store.record_pages import fetch_records
 
 __all__ = [

@@ -38,12 +38,13 @@ from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
 from floecat.settings.limits import LimitSettings
-from floecat.store import connectors, jobs
-from floecat.store.connectors import ConnectorRow
+from floecat.store.catalogs import connectors
+from floecat.store.catalogs.connectors import ConnectorRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.jobs import JobRow
-from floecat.store.leases import LeaseLostError
+from floecat.store.jobs import jobs
+from floecat.store.jobs.jobs import JobRow
+from floecat.store.jobs.leases import LeaseLostError
 
 __all__ = ["ConnectorScans", "FailedTable", "KnownTable", "ScanReport"]
 

@@ -14,14 +14,14 @@ from itertools import groupby
 from floecat.delta.artifacts.artifact_paths import ARTIFACT_FILE
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
-from floecat.purge.deletions import Deletions
-from floecat.purge.live_tables import LiveTable
-from floecat.purge.manifest_files import FileKind, ReachableFile
-from floecat.purge.progress import PurgeProgress
-from floecat.purge.shared_files import SharedFiles
-from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget
+from floecat.purge.deletion.deletions import Deletions
+from floecat.purge.deletion.progress import PurgeProgress
+from floecat.purge.deletion.table_purge import PurgeIncompleteError, PurgeTarget
+from floecat.purge.sharing.live_tables import LiveTable
+from floecat.purge.sharing.manifest_files import FileKind, ReachableFile
+from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store.documents import decompress
+from floecat.store.entries.documents import decompress
 
 __all__ = ["ArtifactPurge"]
 

@@ -23,7 +23,7 @@ from floecat.errors import (
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.database.engine import Store
-from floecat.store.tables import EntryRow
+from floecat.store.entries.tables import EntryRow
 
 if TYPE_CHECKING:
     from floecat.delta.refresh.refresh_service import DeltaRefreshService

@@ -31,11 +31,11 @@ from floecat.errors import (
 from floecat.fileio.locations import check_new_location
 from floecat.iceberg.values.text_limits import check_stored_text
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store import tables
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
-from floecat.store.documents import no_metadata_location
-from floecat.store.tables import EntryRow
+from floecat.store.entries import tables
+from floecat.store.entries.documents import no_metadata_location
+from floecat.store.entries.tables import EntryRow
 
 __all__ = ["RegisterDeltaService"]
 

@@ -16,7 +16,7 @@ from floecat.errors import BadRequestError
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store.tables import EntryState
+from floecat.store.entries.tables import EntryState
 
 __all__ = [
     "IDEMPOTENCY_KEY",

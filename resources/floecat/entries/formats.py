@@ -14,7 +14,7 @@ from floecat.entries.lookup import Entry
 from floecat.errors import UnsupportedOperationError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.tables import EntryRow
+from floecat.store.entries.tables import EntryRow
 
 __all__ = ["IcebergFormat", "TableFormat", "TableFormats", "TurnedOffFormat"]
 

@@ -33,7 +33,7 @@ from floecat.errors import (
     UnprocessableError,
     UnsupportedOperationError,
 )
-from floecat.store import idempotency
+from floecat.store.commits import idempotency
 from floecat.store.database.engine import Connection, Store
 
 __all__ = ["AnswerCodec", "Claim", "Finish", "IdempotencyKeys", "JsonAnswer"]

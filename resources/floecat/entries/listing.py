@@ -14,8 +14,10 @@ from floecat.errors import BadRequestError
 from floecat.iceberg.metadata.properties import table_type
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.store import namespaces, page_tokens, tables
+from floecat.store import page_tokens
+from floecat.store.catalogs import namespaces
 from floecat.store.database.engine import Store
+from floecat.store.entries import tables
 
 __all__ = ["EntryListing", "Paging"]
 

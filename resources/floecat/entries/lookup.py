@@ -22,10 +22,10 @@ from floecat.iceberg.values.encoded_json import fragment_size
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.memory_budget import LruCache, MemoryBudget
-from floecat.store import documents as stored_documents
-from floecat.store import tables
 from floecat.store.database.engine import Connection, Store
-from floecat.store.tables import EntryRow
+from floecat.store.entries import documents as stored_documents
+from floecat.store.entries import tables
+from floecat.store.entries.tables import EntryRow
 
 __all__ = ["Document", "Entries", "Entry"]
 

@@ -20,10 +20,11 @@ from floecat.errors import (
 )
 from floecat.identifiers.encoding import NamespaceSeparator, decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
-from floecat.store import namespaces, tables
+from floecat.store.catalogs import namespaces
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Store
-from floecat.store.namespaces import NamespaceRow
-from floecat.store.tables import EntryRow
+from floecat.store.entries import tables
+from floecat.store.entries.tables import EntryRow
 
 __all__ = [
     "Resolver",

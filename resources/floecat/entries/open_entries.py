@@ -17,9 +17,9 @@ from floecat.iceberg.values.bounds import process_bounds
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import Settings
 from floecat.storage.catalog_storages import CatalogStorages, open_storages
-from floecat.store.confirmed_transactions import Confirmation, ConfirmedTransactions
+from floecat.store.commits.confirmed_transactions import Confirmation, ConfirmedTransactions
 from floecat.store.database.engine import Store
-from floecat.store.documents import stored_frames
+from floecat.store.entries.documents import stored_frames
 
 __all__ = ["EntryParts", "open_entries"]
 

@@ -20,11 +20,13 @@ from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import commit_log, entry_changes, jobs, snapshots, staged_tables, tables
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection
-from floecat.store.documents import compress_pieces, has_metadata
-from floecat.store.snapshots import RefRow
-from floecat.store.tables import EntryRow, EntryState
+from floecat.store.entries import entry_changes, snapshots, staged_tables, tables
+from floecat.store.entries.documents import compress_pieces, has_metadata
+from floecat.store.entries.snapshots import RefRow
+from floecat.store.entries.tables import EntryRow, EntryState
+from floecat.store.jobs import jobs
 
 __all__ = [
     "AnyPrepared",

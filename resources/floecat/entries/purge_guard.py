@@ -1,9 +1,9 @@
 """Commits that may add a file which a purge is deleting wait for that batch of files.
 
-How commits and purges take turns is written in `store.purge_batches`. Here is what a commit does. It pays for
-this only while a purge has a batch under way: the manifests that it adds are read, and if a batch overlaps,
-it is rolled back and made again when that batch has ended. A first commit that meets batches is rolled back
-before its manifests are read; the next ones of the process read them at once.
+How commits and purges take turns is written in `store.jobs.purge_batches`. Here is what a commit does. It
+pays for this only while a purge has a batch under way: the manifests that it adds are read, and if a batch
+overlaps, it is rolled back and made again when that batch has ended. A first commit that meets batches is
+rolled back before its manifests are read; the next ones of the process read them at once.
 
 A file that the purge deleted before is gone: whoever adds a file of a table that was dropped with purge may
 be too late, as without a wait. What the wait excludes is that a commit is acknowledged and the file goes
@@ -32,10 +32,10 @@ from floecat.errors import UnavailableError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import purge_batches
-from floecat.store.confirmed_transactions import ConfirmedTransactions
+from floecat.store.commits.confirmed_transactions import ConfirmedTransactions
 from floecat.store.database.engine import Connection, Store
-from floecat.store.purge_batches import Batch
+from floecat.store.jobs import purge_batches
+from floecat.store.jobs.purge_batches import Batch
 
 __all__ = ["PurgeGuard"]
 

@@ -11,10 +11,12 @@ from floecat.entries.calls import Call, EntryKind
 from floecat.entries.names import missing_entry, missing_namespace
 from floecat.errors import AlreadyExistsError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier, check_name
-from floecat.store import commit_log, entry_changes, namespaces, tables
-from floecat.store.confirmed_transactions import ConfirmedTransactions, leave_trace
+from floecat.store.catalogs import namespaces
+from floecat.store.commits import commit_log
+from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store.entries import entry_changes, tables
 
 __all__ = ["EntryChanges"]
 

@@ -33,9 +33,9 @@ from floecat.entries.purge_guard import PurgeGuard
 from floecat.errors import CommitStateUnknownError, FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import written_files
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
+from floecat.store.entries import written_files
 
 __all__ = ["EntryWrites", "Retries"]
 

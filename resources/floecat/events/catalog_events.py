@@ -13,8 +13,10 @@ from floecat.events.live_entries import catalog_label
 from floecat.events.table_description import TableDescription
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import catalogs, commit_log, entry_names
+from floecat.store.catalogs import catalogs
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection, Store
+from floecat.store.entries import entry_names
 
 __all__ = ["REMOVALS", "STATISTICS_PRINCIPAL", "CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
 

@@ -19,8 +19,8 @@ from floecat.events.table_description import TableDescription, describe
 from floecat.iceberg.normalization import read_metadata_file
 from floecat.settings.limits import LimitSettings
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store import documents, tables
 from floecat.store.database.engine import Connection, Store
+from floecat.store.entries import documents, tables
 from floecat.working_memory import WorkingMemory
 
 __all__ = ["Answer", "CommittedTable", "CommittedTables", "MetadataReader"]

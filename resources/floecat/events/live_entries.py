@@ -8,9 +8,10 @@ from uuid import UUID
 import msgspec
 
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import catalogs, entry_names
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs import catalogs
+from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
+from floecat.store.entries import entry_names
 
 __all__ = ["LiveEntries", "LiveEntry", "catalog_label"]
 

@@ -15,8 +15,8 @@ import msgspec
 from floecat.errors import FileMissingError
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import tables
 from floecat.store.database.engine import Store
+from floecat.store.entries import tables
 
 __all__ = ["LostFile", "LostFiles", "MetadataFileLookup"]
 

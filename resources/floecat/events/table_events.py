@@ -52,7 +52,7 @@ class PurgeCompleted(TableEvent, frozen=True, kw_only=True):
     elapsed_ms: int
     """Since the drop."""
     counts: Mapping[str, int]
-    """Files by what became of them, and bytes: as `floecat.purge.progress.PurgeProgress` names them."""
+    """Files by what became of them, and bytes: as `purge.deletion.progress.PurgeProgress` names them."""
 
 
 class PurgeFailed(TableEvent, frozen=True, kw_only=True):

@@ -9,8 +9,8 @@ import msgspec
 from floecat.errors import FloecatError
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import Namespace
-from floecat.store import documents, tables
 from floecat.store.database.engine import Store
+from floecat.store.entries import documents, tables
 
 __all__ = ["ViewQueries", "ViewQuery"]
 

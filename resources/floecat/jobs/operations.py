@@ -10,10 +10,10 @@ from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.errors import ConflictError, NotFoundError
 from floecat.jobs.kinds import JobKind
-from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.jobs import JobRow
+from floecat.store.jobs import job_claims, jobs
+from floecat.store.jobs.jobs import JobRow
 from floecat.store.record_pages import Fetched
 
 __all__ = ["JobOperations"]

@@ -22,10 +22,10 @@ from floecat.jobs.running import (
     RunningJob,
     WorkerStoppedError,
 )
-from floecat.store import job_claims
 from floecat.store.database.engine import Store
-from floecat.store.jobs import DEFAULT_LANE, JobRow
-from floecat.store.leases import LeaseLostError
+from floecat.store.jobs import job_claims
+from floecat.store.jobs.jobs import DEFAULT_LANE, JobRow
+from floecat.store.jobs.leases import LeaseLostError
 
 __all__ = ["Drained", "JobQueue", "Worked", "server_identity"]
 
@@ -118,7 +118,7 @@ class JobQueue:
         with self._store.read() as conn:
             if not job_claims.may_claim(conn, kind.name, now_ms, lane):
                 return []
-        rows = self._store.run(
+        return self._store.run(
             lambda conn: job_claims.claim(
                 conn,
                 kind.name,
@@ -130,12 +130,8 @@ class JobQueue:
                 limit=limit,
                 lane=lane,
                 subject=subject,
-                after_account=kind.turns.last,
             )
         )
-        if rows and subject is None:
-            kind.turns.last = max(row.account_id for row in rows)
-        return rows
 
     def claimed(self, job: JobRow) -> JobRow:
         """A new job that is claimed from the start, to be inserted and then given to `work_on`."""

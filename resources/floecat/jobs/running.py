@@ -12,11 +12,11 @@ import msgspec
 
 from floecat.clock import Clock
 from floecat.errors import FloecatError
-from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Store
-from floecat.store.job_claims import Lease
-from floecat.store.jobs import JobRow
-from floecat.store.leases import HeldLease, LeaseLostError
+from floecat.store.jobs import job_claims, jobs
+from floecat.store.jobs.job_claims import Lease
+from floecat.store.jobs.jobs import JobRow
+from floecat.store.jobs.leases import HeldLease, LeaseLostError
 
 __all__ = [
     "JobAbandonedError",

@@ -7,7 +7,7 @@ import threading
 
 from floecat.errors import FloecatError
 from floecat.jobs.queue import JobQueue
-from floecat.store.jobs import JobRow
+from floecat.store.jobs.jobs import JobRow
 
 __all__ = ["JobWorkers"]
 

@@ -20,10 +20,10 @@ from floecat.errors import AlreadyExistsError, NoSuchQueryError, PinMismatchErro
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.table_states import CurrentTables, PinKind, snapshot_of
-from floecat.store import queries
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import TransactionConflictError
-from floecat.store.queries import PinRow, QueryRow
+from floecat.store.planning import queries
+from floecat.store.planning.queries import PinRow, QueryRow
 
 __all__ = [
     "DEFAULT_TTL_MS",

@@ -19,11 +19,12 @@ from floecat.jobs.queue import JobQueue
 from floecat.purge.entry_file_jobs import EntryFileJobs
 from floecat.purge.purge_jobs import purge_job_for
 from floecat.purge.purgers import SQL_ASYNC
-from floecat.store import jobs, tables
 from floecat.store.database.engine import Connection
-from floecat.store.jobs import JobRow
+from floecat.store.entries import tables
+from floecat.store.entries.tables import EntryRow
+from floecat.store.jobs import jobs
+from floecat.store.jobs.jobs import JobRow
 from floecat.store.statistics import artifact_files
-from floecat.store.tables import EntryRow
 
 __all__ = ["DropService"]
 

@@ -21,10 +21,10 @@ from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import RunningJob
 from floecat.settings import PurgeSettings
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import jobs
 from floecat.store.database.engine import Connection, Store
+from floecat.store.entries.tables import EntryRow
+from floecat.store.jobs import jobs
 from floecat.store.statistics import files as file_rows
-from floecat.store.tables import EntryRow
 
 __all__ = ["ENTRY_FILES", "EntryFileJobs"]
 

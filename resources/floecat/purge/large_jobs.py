@@ -13,12 +13,12 @@ import msgspec
 
 from floecat.clock import Clock
 from floecat.jobs.queue import JobQueue, Worked
+from floecat.purge.deletion.ranges import RangeRunner
 from floecat.purge.purge_jobs import PurgeWork
-from floecat.purge.ranges import RangeRunner
 from floecat.purge.requested_purges import LARGE_LANE
-from floecat.store import jobs
 from floecat.store.database.engine import Store
-from floecat.store.jobs import JobRow
+from floecat.store.jobs import jobs
+from floecat.store.jobs.jobs import JobRow
 
 __all__ = ["LargeJobs"]
 

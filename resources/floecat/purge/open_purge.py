@@ -11,25 +11,25 @@ from floecat.catalog.tables import TableService
 from floecat.entries.open_entries import EntryParts
 from floecat.events.listeners import EventListeners
 from floecat.jobs.queue import JobQueue, server_identity
-from floecat.purge.drops import DropService
-from floecat.purge.entry_file_jobs import EntryFileJobs
-from floecat.purge.large_jobs import LargeJobs
-from floecat.purge.live_tables import StoredTables
-from floecat.purge.open_table_purge import (
+from floecat.purge.deletion.open_table_purge import (
     open_shared_files,
     open_table_purge,
     sidecars_of_artifacts,
     storage_finder,
 )
+from floecat.purge.deletion.table_purge import FormatPurge, TablePurge
+from floecat.purge.drops import DropService
+from floecat.purge.entry_file_jobs import EntryFileJobs
+from floecat.purge.large_jobs import LargeJobs
 from floecat.purge.orphans.needed_files import NeededFilesReader
 from floecat.purge.orphans.orphan_files import OrphanFiles
 from floecat.purge.orphans.orphan_jobs import OrphanJobs
 from floecat.purge.processes import PurgeProcesses
 from floecat.purge.purge_jobs import PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
-from floecat.purge.shared_files import SharedFiles
+from floecat.purge.sharing.live_tables import StoredTables
+from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext, PurgerRows
-from floecat.purge.table_purge import FormatPurge, TablePurge
 from floecat.settings import PurgeSettings, Settings
 
 __all__ = ["OpenFormatPurge", "PurgeServices", "open_purge"]

@@ -19,15 +19,15 @@ from floecat.clock import SystemClock
 from floecat.entries.open_entries import EntryParts, open_entries
 from floecat.fileio.opening import open_fileio
 from floecat.jobs.running import JobAbandonedError, JobPostponedError
-from floecat.purge.open_table_purge import open_shared_files, open_table_purge, storage_finder
-from floecat.purge.progress import PurgeProgress
+from floecat.purge.deletion.open_table_purge import open_shared_files, open_table_purge, storage_finder
+from floecat.purge.deletion.progress import PurgeProgress
+from floecat.purge.deletion.table_purge import TablePurge
 from floecat.purge.requested_purges import purge_requested
 from floecat.purge.spi import PurgeRequest
-from floecat.purge.table_purge import TablePurge
 from floecat.settings import Settings
 from floecat.storage.catalog_storages import object_store_options
-from floecat.store import jobs
 from floecat.store.database.engine import Store
+from floecat.store.jobs import jobs
 from floecat.struct_types import prepare_struct_types
 
 __all__ = ["PurgeProcesses"]

@@ -16,14 +16,14 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import server_identity
 from floecat.jobs.running import RunningJob
-from floecat.purge.progress import PROGRESS, progress_of
+from floecat.purge.deletion.progress import PROGRESS, progress_of
+from floecat.purge.deletion.ranges import RangeRunner
 from floecat.purge.purgers import Purgers, ReachableFilesPurger
-from floecat.purge.ranges import RangeRunner
 from floecat.purge.spi import PurgeRequest, PurgerRows
 from floecat.settings import PurgeSettings
-from floecat.store.job_claims import Lease
-from floecat.store.jobs import JobRow
-from floecat.store.tables import EntryRow
+from floecat.store.entries.tables import EntryRow
+from floecat.store.jobs.job_claims import Lease
+from floecat.store.jobs.jobs import JobRow
 
 __all__ = ["PURGE", "PurgePayload", "PurgeWork", "payload_of", "purge_job_for", "purge_kind"]
 

@@ -13,10 +13,10 @@ from floecat.errors import BadRequestError, ConflictError, NotFoundError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.operations import JobOperations
+from floecat.purge.deletion.progress import PurgeProgress, progress_of
 from floecat.purge.entry_file_jobs import ENTRY_FILES
-from floecat.purge.progress import PurgeProgress, progress_of
 from floecat.purge.purge_jobs import PURGE, payload_of
-from floecat.store.jobs import FINISHED_STATES, OPEN_STATES, JobRow
+from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobRow
 from floecat.store.record_pages import Fetched
 
 __all__ = ["PurgeInfo", "PurgeOperations", "PurgeTotals"]

@@ -9,11 +9,11 @@ from typing import Final, cast
 
 from floecat.clock import Clock
 from floecat.errors import SettingsError
+from floecat.purge.deletion.ranges import RangeRunner
+from floecat.purge.deletion.table_purge import TablePurge
 from floecat.purge.processes import PurgeProcesses
-from floecat.purge.ranges import RangeRunner
 from floecat.purge.requested_purges import purge_requested
 from floecat.purge.spi import Purger, PurgerContext, PurgeRequest
-from floecat.purge.table_purge import TablePurge
 from floecat.settings.imports import imported
 from floecat.struct_types import prepare_struct_types
 

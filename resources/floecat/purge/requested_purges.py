@@ -8,9 +8,9 @@ from uuid import UUID
 
 from floecat.clock import Clock
 from floecat.jobs.running import JobPostponedError
-from floecat.purge.ranges import RangeRunner
+from floecat.purge.deletion.ranges import RangeRunner
+from floecat.purge.deletion.table_purge import LargeTableError, PurgeTarget, TablePurge
 from floecat.purge.spi import PurgeRequest
-from floecat.purge.table_purge import LargeTableError, PurgeTarget, TablePurge
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["LARGE_LANE", "purge_requested"]

@@ -16,13 +16,13 @@ import msgspec
 from floecat.errors import BadRequestError
 from floecat.events.table_events import TableEvent
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.purge.progress import PurgeProgress
+from floecat.purge.deletion.progress import PurgeProgress
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store import job_claims, purger_rows
 from floecat.store.database.engine import Connection, Store
-from floecat.store.documents import decompress
-from floecat.store.job_claims import Lease
-from floecat.store.leases import LeaseLostError
+from floecat.store.entries.documents import decompress
+from floecat.store.jobs import job_claims, purger_rows
+from floecat.store.jobs.job_claims import Lease
+from floecat.store.jobs.leases import LeaseLostError
 
 __all__ = ["PurgeRequest", "Purger", "PurgerContext", "PurgerRows"]
 

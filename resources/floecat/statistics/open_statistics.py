@@ -21,8 +21,8 @@ from floecat.planning.table_states import CurrentTables
 from floecat.settings import Settings
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.policy_service import CapturePolicies
-from floecat.statistics.capture.processes import CaptureProcesses
-from floecat.statistics.capture.publication import Publication
+from floecat.statistics.capture.publishing.publication import Publication
+from floecat.statistics.capture.reading.processes import CaptureProcesses
 from floecat.statistics.constraints import Constraints
 from floecat.statistics.index_artifacts import IndexArtifacts
 from floecat.statistics.pipeline import StatisticsPipeline

@@ -25,16 +25,16 @@ from floecat.statistics.capture.requests import (
     SPARK_LANE,
     GroupPayload,
 )
-from floecat.store import jobs
-from floecat.store.jobs import JobRow
+from floecat.store.jobs import jobs
+from floecat.store.jobs.jobs import JobRow
 from floecat.store.statistics import captures
 
 if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
     from floecat.planning.plans.task_chunks import ChunkedPlanner
-    from floecat.statistics.capture.groups import ReadGroup
-    from floecat.statistics.capture.page_indexes import BuiltIndexes, ReadIndexes
-    from floecat.statistics.capture.processes import CaptureProcesses
+    from floecat.statistics.capture.reading.file_groups import ReadGroup
+    from floecat.statistics.capture.reading.page_indexes import BuiltIndexes, ReadIndexes
+    from floecat.statistics.capture.reading.processes import CaptureProcesses
 
 __all__ = ["FinishedCapture", "PendingTable", "StatisticsPipeline"]
 
@@ -201,7 +201,7 @@ class StatisticsPipeline:
     ) -> BuiltIndexes | None:
         """See `PageIndexes.build`."""
         # pyarrow and numpy come with it
-        from floecat.statistics.capture.page_indexes import PageIndexes
+        from floecat.statistics.capture.reading.page_indexes import PageIndexes
 
         return PageIndexes(self._parts, self._planner, self._processes.run, self._memory_bytes).build(
             entry_id, progress, read_large, large_bytes

@@ -13,8 +13,8 @@ from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
 from floecat.settings import AdlsSettings, CatalogAccessSettings, GcsSettings, Settings, StorageSettings
 from floecat.storage.access import StorageAccess
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store import catalogs
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs import catalogs
+from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.connections import Connection
 
 __all__ = ["CatalogStorages", "object_store_options", "open_storages"]

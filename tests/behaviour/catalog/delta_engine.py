@@ -13,10 +13,10 @@ from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.entries.calls import Call
 from floecat.errors import LeftToPipelineError
 from floecat.runtime import Kernel
-from floecat.store import entry_changes, tables
 from floecat.store.database.engine import Connection
-from floecat.store.documents import compress
-from floecat.store.tables import EntryRow
+from floecat.store.entries import entry_changes, tables
+from floecat.store.entries.documents import compress
+from floecat.store.entries.tables import EntryRow
 
 __all__ = ["SetEngine", "delta_log", "engine_of", "register"]
 

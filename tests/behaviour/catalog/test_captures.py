@@ -31,11 +31,11 @@ from floecat.settings import GatewaySettings, Settings, StatisticsSettings, Stor
 from floecat.settings.kinds import Duration
 from floecat.settings.limits import LimitSettings
 from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
-from floecat.statistics.capture.counting import FileSource
-from floecat.statistics.capture.expressions import Expression
-from floecat.statistics.capture.groups import FileGroup, GroupOrder, GroupResult, read_group
 from floecat.statistics.capture.policies import PolicyChange
-from floecat.statistics.capture.tables import CapturedTable, find_table
+from floecat.statistics.capture.reading.counting import FileSource
+from floecat.statistics.capture.reading.expressions import Expression
+from floecat.statistics.capture.reading.file_groups import FileGroup, GroupOrder, GroupResult, read_group
+from floecat.statistics.capture.reading.tables import CapturedTable, find_table
 from floecat.statistics.files.summaries import ColumnSummary, FileSummary
 from floecat.statistics.index_artifacts import IndexArtifact, artifact_of
 from floecat.statistics.records import (
@@ -50,8 +50,8 @@ from floecat.statistics.records import (
     TargetKind,
     target_storage_id,
 )
-from floecat.store import job_claims, jobs, leases
 from floecat.store.database.engine import Connection
+from floecat.store.jobs import job_claims, jobs, leases
 from floecat.store.statistics import artifact_files, schema
 from floecat.store.statistics import files as file_rows
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table

@@ -283,7 +283,7 @@ def test_a_staged_table_is_completed_from_the_store(kernel: Kernel, call: Call) 
 
 
 def test_the_commit_log_is_gapless_and_ordered(kernel: Kernel, call: Call) -> None:
-    from floecat.store import commit_log
+    from floecat.store.commits import commit_log
 
     for name in "abc":
         create(kernel, call, name)

@@ -294,4 +294,4 @@ def test_a_delta_table_is_not_registered_around_files_that_are_being_deleted(
     assert lake.left() == set()
 
 
-_HELD = sa.select(schema.purge_batches.c.hold_until_ms)
+_HELD = sa.select(schema.metadata.tables["purge_batches"].c.hold_until_ms)

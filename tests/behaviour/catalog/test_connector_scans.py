@@ -29,7 +29,8 @@ from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings
 from floecat.settings.limits import LimitSettings
-from floecat.store import connectors, job_claims
+from floecat.store.catalogs import connectors
+from floecat.store.jobs import job_claims
 from tests.behaviour.catalog.changes import create
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register

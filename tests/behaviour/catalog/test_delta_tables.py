@@ -35,9 +35,9 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import DeltaCompatSettings
-from floecat.store import tables
-from floecat.store.documents import no_metadata_location
-from floecat.store.tables import EntryRow
+from floecat.store.entries import tables
+from floecat.store.entries.documents import no_metadata_location
+from floecat.store.entries.tables import EntryRow
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register

@@ -14,7 +14,7 @@ import pytest
 from floecat.compression.pieces import Piece, PieceCompressor, gzip_blocks, gzip_member
 from floecat.entries.calls import Call, LoadedTable
 from floecat.runtime import Kernel
-from floecat.store import documents
+from floecat.store.entries import documents
 from tests.behaviour.catalog.changes import append, change, create, set_property, table
 
 SNAPSHOTS = 10_000

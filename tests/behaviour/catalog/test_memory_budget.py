@@ -9,7 +9,7 @@ from floecat.compression.pieces import gzip_blocks
 from floecat.entries.calls import Call
 from floecat.runtime import Kernel
 from floecat.settings import CacheSettings
-from floecat.store.documents import stored_frames
+from floecat.store.entries.documents import stored_frames
 from tests.behaviour.catalog.changes import create, set_property, table
 
 TABLES = 12

@@ -31,10 +31,10 @@ from floecat.planning.plans.plans import PlanClient
 from floecat.runtime import Kernel
 from floecat.settings import GatewaySettings, PlanningSettings
 from floecat.settings.limits import LimitSettings
-from floecat.store import job_claims, plans
-from floecat.store.plans import TaskRow
-from floecat.store.schema import plan_tasks, queries
-from floecat.store.schema import plans as plan_rows
+from floecat.store.all_tables import metadata
+from floecat.store.jobs import job_claims
+from floecat.store.planning import plans
+from floecat.store.planning.plans import TaskRow
 from floecat.store_expiry import Expiry
 from tests.behaviour.catalog.changes import change, create, table
 from tests.behaviour.catalog.conftest import with_key
@@ -45,6 +45,7 @@ HURRIED = PlanClient(0)
 T = table("t")
 EVERYTHING = PlanTableScan()
 MINUTE_MS = 60_000
+_QUERIES, _PLANS, _PLAN_TASKS = (metadata.tables[name] for name in ("queries", "plans", "plan_tasks"))
 
 
 class SetClock:
@@ -129,7 +130,7 @@ class Scans:
 
     def rows(self) -> int:
         with self.kernel.store.read() as conn:
-            return sum(len(conn.all(sa.select(table))) for table in (queries, plan_rows, plan_tasks))
+            return sum(len(conn.all(sa.select(table))) for table in (_QUERIES, _PLANS, _PLAN_TASKS))
 
 
 def tasks_of(answer: PlanAnswer) -> Any:
@@ -539,7 +540,7 @@ class TestLife:
         answer = scans.plan(call=keyed)
         with scans.kernel.store.read() as conn:
             # the answers of a client that always sends keys would fill the store
-            assert conn.all(sa.select(plan_rows.c.answer)) == [(None,)]
+            assert conn.all(sa.select(_PLANS.c.answer)) == [(None,)]
         lifetime_ms = scans.kernel.settings.gateway.idempotency_key_lifetime.ms
         scans.append(1)
         scans.clock.ms += lifetime_ms - 1

@@ -35,8 +35,8 @@ from floecat.statistics.capture.policies import PolicyChange
 from floecat.statistics.constraints import ConstraintBundle
 from floecat.statistics.index_artifacts import IndexArtifact
 from floecat.statistics.records import FileTarget, target_storage_id
-from floecat.store.jobs import JobRow
-from floecat.store.schema import metadata
+from floecat.store.all_tables import metadata
+from floecat.store.jobs.jobs import JobRow
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.delta_tables import writable_copy

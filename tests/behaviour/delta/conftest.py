@@ -22,7 +22,7 @@ from floecat.errors import LeftToPipelineError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import load_settings
-from floecat.store import tables
+from floecat.store.entries import tables
 from tests.clients.delta.writer import DeltaWriter
 from tests.services.stores import copy_sqlite_store
 

@@ -10,8 +10,8 @@ import pytest
 
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.refresh import builds, refresher
-from floecat.store import tables
-from floecat.store.documents import decompress
+from floecat.store.entries import tables
+from floecat.store.entries.documents import decompress
 from tests.behaviour.delta.actions import column, metadata, protocol
 from tests.behaviour.delta.conftest import as_rows, delta_table, rows_of
 from tests.clients.delta.writer import DeltaWriter

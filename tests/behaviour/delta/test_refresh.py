@@ -15,7 +15,7 @@ from floecat.errors import InvalidDeltaTableError, UnavailableError, Unsupported
 from floecat.iceberg.avro.container import Block, encode_container, read_blocks, read_header
 from floecat.iceberg.avro.inflation import inflate_block
 from floecat.iceberg.manifests.lists import read_manifest_list
-from floecat.store import leases
+from floecat.store.jobs import leases
 from tests.behaviour.delta.conftest import artifacts, as_rows, delta_table, rows_of
 
 

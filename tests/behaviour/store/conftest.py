@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Store
-from floecat.store.namespaces import NamespaceRow
 from tests.behaviour.store.rows import add_catalog, add_namespace
 
 

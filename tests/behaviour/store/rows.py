@@ -14,11 +14,13 @@ import uuid_utils.compat as uuids
 
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace
-from floecat.store import accounts, catalogs, entry_changes, namespaces, schema, tables
-from floecat.store.commit_log import CommitLogEntry
+from floecat.store import schema
+from floecat.store.catalogs import accounts, catalogs, namespaces
+from floecat.store.commits.commit_log import CommitLogEntry
 from floecat.store.database.engine import Connection, Store
-from floecat.store.documents import compress
-from floecat.store.snapshots import RefRow
+from floecat.store.entries import entry_changes, tables
+from floecat.store.entries.documents import compress
+from floecat.store.entries.snapshots import RefRow
 
 __all__ = [
     "JSON",

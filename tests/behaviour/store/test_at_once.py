@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from floecat.errors import StoreUnavailableError
-from floecat.store import entry_changes, tables
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Store
 from floecat.store.database.read_connections import AtOnceConnection
-from floecat.store.documents import compress
-from floecat.store.namespaces import NamespaceRow
+from floecat.store.entries import entry_changes, tables
+from floecat.store.entries.documents import compress
 from floecat.store.schema import accounts
 from tests.behaviour.store.rows import add_catalog, add_namespace, entry_of, swap
 

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
-from floecat.store import accounts, catalogs, commit_log
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs import accounts, catalogs
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, at_once, log_entry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid_utils.compat as uuids
 
-from floecat.store import commit_log
-from floecat.store.confirmed_transactions import delete_traces, leave_trace, was_committed
+from floecat.store.commits import commit_log
+from floecat.store.commits.confirmed_transactions import delete_traces, leave_trace, was_committed
 from floecat.store.database.engine import Store
 from tests.behaviour.store.rows import NOW_MS, add_catalog, log_entry
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
-from floecat.store import connectors
-from floecat.store.catalogs import CatalogRow
-from floecat.store.connectors import ConnectorRow
+from floecat.store.catalogs import connectors
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.catalogs.connectors import ConnectorRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from tests.behaviour.store.rows import NOW_MS, add_catalog, at_once

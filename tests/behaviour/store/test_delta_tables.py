@@ -10,11 +10,12 @@ import uuid_utils.compat as uuids
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_rows import DeltaTableRow
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import connectors, entry_changes, tables
+from floecat.store.catalogs import connectors
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError, StoreFaultError
-from floecat.store.documents import compress
-from floecat.store.namespaces import NamespaceRow
+from floecat.store.entries import entry_changes, tables
+from floecat.store.entries.documents import compress
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_entry, add_namespace, entry_of
 from tests.behaviour.store.test_connectors import connector_of
 

@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 
 from floecat.entries.areas import folder_area, folder_text, overlapping_ranges
-from floecat.store import entry_areas, entry_changes, tables
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Store
-from floecat.store.entry_areas import NearEntry, StoredArea
-from floecat.store.namespaces import NamespaceRow
+from floecat.store.entries import entry_areas, entry_changes, tables
+from floecat.store.entries.entry_areas import NearEntry, StoredArea
 from tests.behaviour.store.rows import add_entry, at_once, swap
 
 SCOPE = "scope"

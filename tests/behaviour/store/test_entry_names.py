@@ -7,10 +7,12 @@ import uuid_utils.compat as uuids
 
 from floecat.events.live_entries import LiveEntries
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import accounts, catalogs, commit_log, entry_names
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs import accounts, catalogs
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Store
-from floecat.store.tables import EntryRow
+from floecat.store.entries import entry_names
+from floecat.store.entries.tables import EntryRow
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_entry, add_namespace, log_entry
 
 

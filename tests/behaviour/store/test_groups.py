@@ -9,8 +9,10 @@ import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.errors import ConflictError
-from floecat.store import accounts, commit_log, namespaces, schema
-from floecat.store.catalogs import CatalogRow
+from floecat.store import schema
+from floecat.store.catalogs import accounts, namespaces
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 from tests.behaviour.store.rows import (

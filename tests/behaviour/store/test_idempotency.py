@@ -8,9 +8,11 @@ import pytest
 import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
-from floecat.store import accounts, idempotency, schema
+from floecat.store import schema
+from floecat.store.catalogs import accounts
+from floecat.store.commits import idempotency
+from floecat.store.commits.idempotency import Claimed, ClaimResult, Finished, HashMismatch, InProgress, Scope
 from floecat.store.database.engine import Connection, Store
-from floecat.store.idempotency import Claimed, ClaimResult, Finished, HashMismatch, InProgress, Scope
 from tests.behaviour.store.rows import NOW_MS, account_ids, at_once
 
 STALE_AFTER_MS = 60_000
@@ -165,7 +167,7 @@ def test_expired_records_go_in_batches(store: Store, scope: Scope) -> None:
     deleted = [store.run(lambda conn: idempotency.delete_expired(conn, NOW_MS + 2, 2)) for _ in range(3)]
     assert deleted == [2, 1, 0]
     with store.read() as conn:
-        kept = conn.all(sa.select(schema.idempotency_records.c.key), {})
+        kept = conn.all(sa.select(schema.metadata.tables["idempotency_records"].c.key), {})
     assert sorted(key for (key,) in kept) == ["3", "4"]
     abandoned = NOW_MS + idempotency.ABANDONED_AFTER_MS
     assert store.run(lambda conn: idempotency.delete_expired(conn, abandoned, 10)) == 2

@@ -12,39 +12,38 @@ import pytest
 import sqlalchemy as sa
 
 import floecat.store
-import floecat.store.statistics
 from floecat.store.database.engine import Store
 from floecat.store.database.prepared_statements import PerDialect, TwoChanges
 
 READS_EVERYTHING = {
-    "catalogs._COMMIT_VERSIONS",  # few rows
-    "catalogs._DELETE",  # by an operator; that no entry names the catalog is seen by looking at all
-    "catalogs._LIST_ALL_ACCOUNTS",
-    "entry_areas._NEAR",  # whose areas are out of date is seen by comparing all of them
-    "jobs._COUNT",
-    "purge_batches._LOCK_CATALOGS",
+    "catalogs.catalogs._COMMIT_VERSIONS",  # few rows
+    "catalogs.catalogs._DELETE",  # by an operator; that no entry names the catalog is seen by looking at all
+    "catalogs.catalogs._LIST_ALL_ACCOUNTS",
+    "entries.entry_areas._NEAR",  # whose areas are out of date is seen by comparing all of them
+    "jobs.jobs._COUNT",
+    "jobs.purge_batches._LOCK_CATALOGS",
     "statistics.captures._BEHIND",  # few rows
-    "purge_batches._SET_PURGING",
-    "purge_batches._UNDER_WAY",  # from an index of nothing else
+    "jobs.purge_batches._SET_PURGING",
+    "jobs.purge_batches._UNDER_WAY",  # from an index of nothing else
 }
 """Statements that are meant to."""
 
 BEGINNINGS = {
-    "catalogs._SELECT",
-    "entry_names._SELECT",
-    "namespaces._SELECT",
-    "namespaces._PAGE",
-    "staged_tables._SELECT",
+    "catalogs.catalogs._SELECT",
+    "entries.entry_names._SELECT",
+    "catalogs.namespaces._SELECT",
+    "catalogs.namespaces._PAGE",
+    "entries.staged_tables._SELECT",
 }
 """Parts that others are made from."""
 
 SORTS = {
-    "commit_log._WRITERS_OF",
-    "jobs._LIST_FINISHED",  # those that ended in the same millisecond
-    "jobs._LIST_IN_LANE",
-    "jobs._WITH_OPEN",
-    "staged_tables._FIND",
-    "snapshots._LIST",
+    "commits.commit_log._WRITERS_OF",
+    "jobs.jobs._LIST_FINISHED",  # those that ended in the same millisecond
+    "jobs.jobs._LIST_IN_LANE",
+    "jobs.jobs._WITH_OPEN",
+    "entries.staged_tables._FIND",
+    "entries.snapshots._LIST",
     "statistics.captures._NEWEST",
     "statistics.captures._UNCAPTURED",
 }
@@ -54,8 +53,8 @@ SORTS = {
 def statements() -> dict[str, sa.Select[*tuple[Any, ...]] | sa.Update | sa.Delete]:
     return {
         f"{name.removeprefix('floecat.store.')}.{variable}{part}": statement
-        for package in (floecat.store, floecat.store.statistics)
-        for _, name, _ in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+        for _, name, _ in pkgutil.walk_packages(floecat.store.__path__, "floecat.store.")
+        if not name.startswith("floecat.store.migrations.")
         for variable, value in vars(importlib.import_module(name)).items()
         for part, statement in parts(value).items()
         if isinstance(statement, sa.Select | sa.Update | sa.Delete)

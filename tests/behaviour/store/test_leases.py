@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid_utils.compat as uuids
 
-from floecat.store import leases
 from floecat.store.database.engine import Store
+from floecat.store.jobs import leases
 from tests.behaviour.store.rows import NOW_MS, at_once
 
 ANNA, BOB = uuids.uuid7(), uuids.uuid7()

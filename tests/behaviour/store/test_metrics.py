@@ -6,16 +6,17 @@ import pytest
 import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
-from floecat.store import metrics, schema
-from floecat.store.catalogs import CatalogRow
+from floecat.store import schema
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.commits import metrics
+from floecat.store.commits.metrics import MetricsReportRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import ForeignKeyError
-from floecat.store.metrics import MetricsReportRow
 from tests.behaviour.store.rows import NOW_MS
 
 
 def kept(store: Store) -> list[MetricsReportRow]:
-    table = schema.metrics_reports
+    table = schema.metadata.tables["metrics_reports"]
     columns = [table.c[name] for name in MetricsReportRow.__struct_fields__]
     with store.read() as conn:
         return [MetricsReportRow(*row) for row in conn.all(sa.select(*columns).order_by(table.c.id), {})]

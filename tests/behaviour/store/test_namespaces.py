@@ -7,11 +7,12 @@ import pytest
 import uuid_utils.compat as uuids
 
 from floecat.identifiers.encoding import physical_name
-from floecat.store import namespaces, tables
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs import namespaces
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
-from floecat.store.namespaces import NamespaceRow
+from floecat.store.entries import tables
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_entry, add_namespace, at_once
 
 ODD_LEVELS = ["a", "A", "a.b", "a b", "a%b", "a/b", "é", "日本", "🐈", "_", "a-b", "a~", "zz", "ab"]

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
-from floecat.store import plans, queries
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Connection, Store
-from floecat.store.plans import PlanRow, TaskRow
-from floecat.store.queries import PinRow, QueryRow
+from floecat.store.planning import plans, queries
+from floecat.store.planning.plans import PlanRow, TaskRow
+from floecat.store.planning.queries import PinRow, QueryRow
 from tests.behaviour.store.rows import NOW_MS, at_once
 
 TTL_MS = 60_000

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.errors import ConflictError, StoreUnavailableError
-from floecat.store import accounts
+from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import CommitOutcomeUnknownError, ConnectionLostError
 from tests.behaviour.store.rows import NOW_MS, account_ids, add_catalog, at_once, together

@@ -7,13 +7,15 @@ import threading
 import pytest
 import uuid_utils.compat as uuids
 
-from floecat.store import catalogs, commit_log, job_claims, purge_batches
-from floecat.store.catalogs import CatalogRow
-from floecat.store.commit_log import CommitNumbers
+from floecat.store.catalogs import catalogs
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.commits import commit_log
+from floecat.store.commits.commit_log import CommitNumbers
 from floecat.store.database.engine import Connection, Store
-from floecat.store.job_claims import Lease
-from floecat.store.leases import LeaseLostError
-from floecat.store.purge_batches import Batch
+from floecat.store.jobs import job_claims, purge_batches
+from floecat.store.jobs.job_claims import Lease
+from floecat.store.jobs.leases import LeaseLostError
+from floecat.store.jobs.purge_batches import Batch
 from tests.behaviour.store.rows import NOW_MS, add_catalog, log_entry
 from tests.behaviour.store.test_jobs import LEASE_MS, add_jobs, claim
 

@@ -6,11 +6,11 @@ import pytest
 
 from floecat.errors import BadRequestError
 from floecat.purge.spi import PurgerRows
-from floecat.store import job_claims, jobs, purger_rows
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
-from floecat.store.job_claims import Lease
-from floecat.store.leases import LeaseLostError
+from floecat.store.jobs import job_claims, jobs, purger_rows
+from floecat.store.jobs.job_claims import Lease
+from floecat.store.jobs.leases import LeaseLostError
 from tests.behaviour.store.rows import NOW_MS
 from tests.behaviour.store.test_jobs import LEASE_MS, add_jobs, claim
 

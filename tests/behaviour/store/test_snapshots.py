@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import uuid_utils.compat as uuids
 
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
-from floecat.store.namespaces import NamespaceRow
-from floecat.store.snapshots import (
+from floecat.store.entries.snapshots import (
     RefRow,
     SnapshotRow,
     delete_many,

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
 from floecat.errors import SettingsError, StoreUnavailableError
-from floecat.store import accounts
+from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import StoreFaultError
-from floecat.store.documents import compress
-from floecat.store.entry_changes import insert
+from floecat.store.entries.documents import compress
+from floecat.store.entries.entry_changes import insert
 from tests.behaviour.store.rows import NOW_MS, add_catalog, add_namespace, entry_of
 
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 import uuid_utils.compat as uuids
 
-from floecat.store import staged_tables
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import ForeignKeyError
-from floecat.store.staged_tables import StagedTableRow
+from floecat.store.entries import staged_tables
+from floecat.store.entries.staged_tables import StagedTableRow
 from tests.behaviour.store.rows import NOW_MS, at_once
 
 

@@ -9,13 +9,13 @@ import pytest
 import uuid_utils.compat as uuids
 
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import entry_changes, snapshots, tables
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
-from floecat.store.documents import decompress
-from floecat.store.namespaces import NamespaceRow
-from floecat.store.tables import EntryRow, EntryState
+from floecat.store.entries import entry_changes, snapshots, tables
+from floecat.store.entries.documents import decompress
+from floecat.store.entries.tables import EntryRow, EntryState
 from tests.behaviour.store.rows import (
     JSON,
     NOW_MS,

@@ -21,8 +21,11 @@ import uuid_utils.compat as uuids
 
 from floecat.errors import BadRequestError, StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import accounts, catalogs, commit_log, leases, namespaces, schema, tables
-from floecat.store.catalogs import CatalogRow
+from floecat.store import schema
+from floecat.store.catalogs import accounts, catalogs, namespaces
+from floecat.store.catalogs.catalogs import CatalogRow
+from floecat.store.catalogs.namespaces import NamespaceRow
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import (
     DuplicateKeyError,
@@ -30,8 +33,9 @@ from floecat.store.database.errors import (
     StoreFaultError,
     TransactionConflictError,
 )
-from floecat.store.namespaces import NamespaceRow
-from floecat.store.snapshots import SnapshotRow, insert_many
+from floecat.store.entries import tables
+from floecat.store.entries.snapshots import SnapshotRow, insert_many
+from floecat.store.jobs import leases
 from tests.behaviour.store.rows import (
     NOW_MS,
     account_ids,

@@ -14,12 +14,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-import floecat.store.purger_rows  # its tables belong to the schema, as those of the next
-import floecat.store.statistics.schema  # noqa: F401
 from floecat.errors import SettingsError
+from floecat.store.all_tables import metadata
 from floecat.store.database.engine import Store
-from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
-from floecat.store.schema import metadata
+from floecat.store.schema import HEAD_REVISION, VERSION_TABLE
 from tests.behaviour.store.rows import account_ids, add_catalog
 
 

@@ -9,7 +9,7 @@ from floecat.clock import SystemClock
 from floecat.entries.calls import with_request_key
 from floecat.entries.idempotency_keys import IdempotencyKeys, JsonAnswer
 from floecat.errors import NotFoundError
-from floecat.store import accounts
+from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Store
 from tests.unit.entries.test_calls import CALL
 

@@ -7,7 +7,7 @@ import pytest
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.purge.table_purge import TablePurge
+from floecat.purge.deletion.table_purge import TablePurge
 from tests.unit.purge.table_files import FakeLiveTables, new_purger
 
 

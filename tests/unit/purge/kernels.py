@@ -10,7 +10,7 @@ from floecat.events.table_events import TableEvent
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import PurgeSettings, Settings, StatisticsSettings, StorageSettings
-from floecat.store.jobs import JobRow
+from floecat.store.jobs.jobs import JobRow
 from tests.unit.purge.table_files import TableFiles
 
 __all__ = ["NAME", "PurgeBench", "SetClock"]

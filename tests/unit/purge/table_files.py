@@ -16,12 +16,12 @@ from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
-from floecat.purge.live_tables import LiveTable, NearTable
-from floecat.purge.shared_files import SharedFiles
-from floecat.purge.table_purge import Sidecars, TablePurge
+from floecat.purge.deletion.table_purge import Sidecars, TablePurge
+from floecat.purge.sharing.live_tables import LiveTable, NearTable
+from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store.entry_areas import StoredArea
-from floecat.store.job_claims import Lease
+from floecat.store.entries.entry_areas import StoredArea
+from floecat.store.jobs.job_claims import Lease
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import entry, manifest_bytes, manifest_list_bytes
 

@@ -14,11 +14,11 @@ from floecat.errors import LocationNotAllowedError, StorageUnavailableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.purge.live_tables import all_folders
-from floecat.purge.progress import PurgeProgress
-from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
-from floecat.purge.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
-from floecat.store.documents import compress, no_metadata_location
+from floecat.purge.deletion.progress import PurgeProgress
+from floecat.purge.deletion.table_purge import PurgeIncompleteError, PurgeTarget, TablePurge
+from floecat.purge.sharing.live_tables import all_folders
+from floecat.purge.sharing.shared_files import SharedFiles, SharedFilesUnknownError
+from floecat.store.entries.documents import compress, no_metadata_location
 from tests.services.faults import FaultyFileIO
 from tests.storages import storage_at
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles

@@ -12,9 +12,9 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import Settings, StorageSettings
-from floecat.store import jobs as job_rows
-from floecat.store.documents import decompress
-from floecat.store.jobs import JobRow
+from floecat.store.entries.documents import decompress
+from floecat.store.jobs import jobs as job_rows
+from floecat.store.jobs.jobs import JobRow
 from tests.unit.purge.table_files import TableFiles
 
 NAME = TableIdentifier(("ns",), "t")

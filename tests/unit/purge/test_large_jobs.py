@@ -16,12 +16,12 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.local import LocalFileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.jobs.queue import Drained
-from floecat.purge.kept_files import KeptKeys
-from floecat.purge.location_set import file_key
-from floecat.purge.progress import progress_of
-from floecat.purge.ranges import ManifestRange, RangeResult, delete_range
+from floecat.purge.deletion.progress import progress_of
+from floecat.purge.deletion.ranges import ManifestRange, RangeResult, delete_range
+from floecat.purge.sharing.kept_files import KeptKeys
+from floecat.purge.sharing.location_set import file_key
 from floecat.settings import Duration, PurgeSettings
-from floecat.store import purge_batches
+from floecat.store.jobs import purge_batches
 from tests.services.faults import FaultyFileIO
 from tests.storages import storage_at
 from tests.unit.iceberg.manifest_bytes import manifest_list_bytes

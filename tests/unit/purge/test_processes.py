@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from floecat.jobs.queue import Drained
-from floecat.purge.progress import PurgeProgress, progress_of
+from floecat.purge.deletion.progress import PurgeProgress, progress_of
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import PurgeSettings, Settings
 from floecat.store import schema
@@ -63,7 +63,7 @@ class Bench(PurgeBench):
             return len(conn.all(_UNDER_WAY))
 
 
-_UNDER_WAY = sa.select(schema.purge_batches.c.job_id).where(sa.text("under_way"))
+_UNDER_WAY = sa.select(schema.metadata.tables["purge_batches"].c.job_id).where(sa.text("under_way"))
 
 
 @pytest.fixture
@@ -144,7 +144,10 @@ def is_held(bench: Bench) -> bool:
     """Whether a commit waits for a batch to end."""
     now_ms = bench.kernel.clock.now_ms()
     with bench.kernel.store.read() as conn:
-        return any(row[0] > now_ms for row in conn.all(sa.select(schema.purge_batches.c.hold_until_ms)))
+        return any(
+            row[0] > now_ms
+            for row in conn.all(sa.select(schema.metadata.tables["purge_batches"].c.hold_until_ms))
+        )
 
 
 def test_a_purge_stops_between_two_calls_and_goes_on(bench: Bench) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from floecat.fileio.base import FileIO
 from floecat.fileio.opening import open_fileio
-from floecat.purge.shared_files import SharedFilesUnknownError
-from floecat.purge.table_purge import PurgeTarget, TablePurge
+from floecat.purge.deletion.table_purge import PurgeTarget, TablePurge
+from floecat.purge.sharing.shared_files import SharedFilesUnknownError
 from tests.services.s3 import S3Server
 from tests.storages import storage_at
 from tests.unit.purge.table_files import FakeLiveTables, TableFiles, new_purger

@@ -21,11 +21,11 @@ from floecat.events.commit_cursor import CommitCursor
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted, TableDropped, TableEvent
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import Drained
-from floecat.purge.progress import progress_of
+from floecat.purge.deletion.progress import progress_of
 from floecat.purge.spi import PurgerContext, PurgeRequest, PurgerRows
 from floecat.runtime import open_kernel
 from floecat.settings import PurgeSettings, Settings, StorageSettings
-from floecat.store.job_claims import Lease
+from floecat.store.jobs.job_claims import Lease
 from tests.unit.purge.kernels import NAME, PurgeBench, SetClock
 
 PURGERS_PAGE = Path(__file__).parents[3] / "docs" / "purgers.md"

@@ -13,15 +13,15 @@ from floecat.entries.areas import Area, AreaReader, overlaps
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
-from floecat.purge.live_tables import NearTable, StoredTables
-from floecat.purge.reachable_files import ReachableFiles
-from floecat.purge.shared_files import SharedFiles
-from floecat.purge.table_purge import PurgeTarget, TablePurge
-from floecat.store import entry_changes, tables
+from floecat.purge.deletion.table_purge import PurgeTarget, TablePurge
+from floecat.purge.sharing.live_tables import NearTable, StoredTables
+from floecat.purge.sharing.reachable_files import ReachableFiles
+from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.store.database.engine import Store
+from floecat.store.entries import entry_changes, tables
 from tests.storages import storage_at, storages_at
+from tests.unit.purge.sharing.test_shared_files import Place
 from tests.unit.purge.table_files import TableFiles
-from tests.unit.purge.test_shared_files import Place
 from tests.unit.purge.test_worker import Catalog, SetClock
 
 OPERATIONS = 40

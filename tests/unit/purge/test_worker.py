@@ -23,19 +23,21 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import Drained, JobQueue
 from floecat.jobs.workers import JobWorkers
-from floecat.purge.live_tables import StoredTables
-from floecat.purge.progress import progress_of
+from floecat.purge.deletion.progress import progress_of
+from floecat.purge.deletion.table_purge import TablePurge
 from floecat.purge.purge_jobs import PURGE, PurgePayload, PurgeWork, purge_job_for, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, Purgers, ReachableFilesPurger
-from floecat.purge.shared_files import SharedFiles
+from floecat.purge.sharing.live_tables import StoredTables
+from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext, PurgerRows
-from floecat.purge.table_purge import TablePurge
 from floecat.settings import PurgeSettings
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store import accounts, catalogs, entry_changes, job_claims, jobs, namespaces, tables
+from floecat.store.catalogs import accounts, catalogs, namespaces
 from floecat.store.database.engine import Store
-from floecat.store.documents import compress
-from floecat.store.jobs import JobRow
+from floecat.store.entries import entry_changes, tables
+from floecat.store.entries.documents import compress
+from floecat.store.jobs import job_claims, jobs
+from floecat.store.jobs.jobs import JobRow
 from tests.storages import storages_at
 from tests.unit.purge.table_files import TableFiles
 

@@ -14,8 +14,8 @@ from floecat.fileio.options import ObjectStoreOptions
 from floecat.settings import load_settings
 from floecat.storage.access import StorageAccess
 from floecat.storage.catalog_storages import CatalogStorages, open_storages
-from floecat.store import accounts, catalogs
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs import accounts, catalogs
+from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 
 DEFAULT, OTHER = uuid.uuid4(), uuid.uuid4()

@@ -19,10 +19,10 @@ from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store import tables
 from floecat.store.database.engine import Store
-from floecat.store.documents import decompress
-from floecat.store.tables import EntryRow
+from floecat.store.entries import tables
+from floecat.store.entries.documents import decompress
+from floecat.store.entries.tables import EntryRow
 
 __all__ = ["DeltaState", "DeltaTableEntry", "KnownTable", "read_document", "read_known_table"]
 

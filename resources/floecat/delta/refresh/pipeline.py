@@ -31,9 +31,10 @@ from floecat.delta.refresh.verification import TableCounts, count_table
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import catalogs, connectors, snapshots, tables
-from floecat.store.catalogs import CatalogRow
+from floecat.store.catalogs import catalogs, connectors
+from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
+from floecat.store.entries import snapshots, tables
 
 __all__ = ["DeltaPipeline"]
 

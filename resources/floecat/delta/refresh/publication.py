@@ -26,9 +26,9 @@ from floecat.entries.purge_guard import PurgeGuard
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.iceberg.metadata.refs_and_logs import MAIN_BRANCH, SnapshotRef
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import tables
 from floecat.store.database.engine import Connection, Store
-from floecat.store.documents import compress
+from floecat.store.entries import tables
+from floecat.store.entries.documents import compress
 
 __all__ = ["Publication", "StaleTableError"]
 

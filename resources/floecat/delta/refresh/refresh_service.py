@@ -38,10 +38,11 @@ from floecat.fileio.base import FileIO
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import DeltaCompatSettings
 from floecat.settings.limits import LimitSettings
-from floecat.store import leases, tables
 from floecat.store.database.engine import Store
-from floecat.store.leases import HeldLease
-from floecat.store.tables import EntryRow
+from floecat.store.entries import tables
+from floecat.store.entries.tables import EntryRow
+from floecat.store.jobs import leases
+from floecat.store.jobs.leases import HeldLease
 from floecat.working_memory import WorkingMemory
 
 __all__ = ["DeltaRefreshService"]

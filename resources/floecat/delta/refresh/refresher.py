@@ -29,7 +29,7 @@ from floecat.entries.purge_guard import PurgeGuard
 from floecat.errors import FileMissingError, InvalidDeltaTableError, InvalidMetadataError, UnavailableError
 from floecat.settings import DeltaCompatSettings
 from floecat.store.database.engine import Store
-from floecat.store.tables import EntryRow
+from floecat.store.entries.tables import EntryRow
 
 __all__ = ["Refresher"]
 

@@ -27,9 +27,9 @@ from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile, read_
 from floecat.iceberg.manifests.reader import ManifestEntryStatus, read_manifest
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import exceeded, process_bounds
-from floecat.store import tables
 from floecat.store.database.engine import Store
-from floecat.store.documents import decompress
+from floecat.store.entries import tables
+from floecat.store.entries.documents import decompress
 
 __all__ = ["FileCounts", "TableCounts", "count_table"]
 

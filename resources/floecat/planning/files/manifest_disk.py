@@ -12,7 +12,7 @@ import pyarrow as pa
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.planning.files.disk_cache import DiskCache
 from floecat.planning.files.manifest_files import METRICS, ManifestFiles
-from floecat.store.documents import compress, decompress
+from floecat.store.entries.documents import compress, decompress
 
 __all__ = ["FORMAT_VERSION", "ManifestDisk"]
 

@@ -11,7 +11,7 @@ import msgspec
 
 import floecat.errors
 from floecat.errors import FloecatError, NoSuchPlanTaskError
-from floecat.store.documents import compress, decompress
+from floecat.store.entries.documents import compress, decompress
 
 __all__ = [
     "NO_TASKS",

@@ -21,10 +21,10 @@ from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.planning.plans.plan_rows import PlanRows
 from floecat.planning.plans.task_chunks import ChunkedPlanner
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import plans
 from floecat.store.database.engine import Connection, Store
-from floecat.store.jobs import JobRow
-from floecat.store.plans import PlanRow, TaskRow
+from floecat.store.jobs.jobs import JobRow
+from floecat.store.planning import plans
+from floecat.store.planning.plans import PlanRow, TaskRow
 
 __all__ = ["PLAN", "PlanJobs"]
 

@@ -15,7 +15,7 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.encoded_json import array_of, encode_json
 from floecat.planning.plans.plan_answers import PartitionForm
 from floecat.planning.table_states import snapshot_of
-from floecat.store.documents import compress, decompress
+from floecat.store.entries.documents import compress, decompress
 
 __all__ = ["PlanTableScan", "PlannedScan"]
 

@@ -10,10 +10,10 @@ from floecat.entries.calls import Call
 from floecat.entries.names import existing_entry
 from floecat.errors import NoSuchPlanIdError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store import plans, queries
 from floecat.store.database.engine import Connection, Store
-from floecat.store.plans import PlanRow
-from floecat.store.queries import QueryRow
+from floecat.store.planning import plans, queries
+from floecat.store.planning.plans import PlanRow
+from floecat.store.planning.queries import QueryRow
 
 __all__ = ["REPLAY_MS", "PlanRows"]
 

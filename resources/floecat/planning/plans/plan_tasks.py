@@ -15,10 +15,10 @@ from floecat.planning.plans.plan_answers import NO_TASKS, TaskName, task_list
 from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.planning.plans.plan_rows import REPLAY_MS, PlanRows
 from floecat.planning.plans.task_chunks import ChunkedPlanner
-from floecat.store import plans, queries
 from floecat.store.database.engine import Connection, Store
-from floecat.store.documents import compress
-from floecat.store.plans import PlanRow, TaskRow
+from floecat.store.entries.documents import compress
+from floecat.store.planning import plans, queries
+from floecat.store.planning.plans import PlanRow, TaskRow
 from floecat.working_memory import take_memory
 
 __all__ = ["PlanTaskService"]

@@ -44,10 +44,11 @@ from floecat.planning.plans.plan_rows import REPLAY_MS, PlanRows
 from floecat.planning.plans.task_chunks import ChunkedPlanner
 from floecat.planning.queries import OpenQueries, pin_row
 from floecat.planning.table_states import CurrentTables
-from floecat.store import jobs, plans, queries
 from floecat.store.database.engine import Connection, Store
-from floecat.store.plans import PlanRow, TaskRow
-from floecat.store.queries import QueryRow
+from floecat.store.jobs import jobs
+from floecat.store.planning import plans, queries
+from floecat.store.planning.plans import PlanRow, TaskRow
+from floecat.store.planning.queries import QueryRow
 from floecat.working_memory import take_memory
 
 __all__ = ["PlanClient", "PlanService"]

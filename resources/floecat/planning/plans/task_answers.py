@@ -22,7 +22,7 @@ from floecat.planning.files.targets import spec_types
 from floecat.planning.plans import json_columns as columns
 from floecat.planning.plans.plan_answers import TaskChunk
 from floecat.planning.plans.residual_texts import MARK, ResidualTexts
-from floecat.store.documents import compress
+from floecat.store.entries.documents import compress
 
 __all__ = ["ChunkSize", "PartitionTypes", "Partitions", "client_types", "render_tasks"]
 

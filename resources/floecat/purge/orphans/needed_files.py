@@ -19,17 +19,19 @@ from floecat.errors import BadRequestError, InvalidMetadataError
 from floecat.fileio.locations import is_plain_name, normalize_location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import Bounds
-from floecat.purge.live_tables import LiveTables
-from floecat.purge.location_set import LocationSet, lies_below
 from floecat.purge.purge_jobs import PURGE, payload_of
-from floecat.purge.reachable_files import ReachableFiles
-from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
+from floecat.purge.sharing.live_tables import LiveTables
+from floecat.purge.sharing.location_set import LocationSet, lies_below
+from floecat.purge.sharing.reachable_files import ReachableFiles
+from floecat.purge.sharing.shared_files import SharedFiles, SharedFilesUnknownError
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store import catalogs, jobs, staged_tables
+from floecat.store.catalogs import catalogs
 from floecat.store.database.engine import Store
-from floecat.store.documents import decompress
-from floecat.store.jobs import JobRow
+from floecat.store.entries import staged_tables
+from floecat.store.entries.documents import decompress
+from floecat.store.jobs import jobs
+from floecat.store.jobs.jobs import JobRow
 
 __all__ = ["FolderNeeds", "NeededFiles", "NeededFilesReader"]
 

@@ -38,16 +38,16 @@ from floecat.fileio.base import FileEntry
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.jobs.kinds import JobKind
-from floecat.purge.kept_files import KeptFiles
-from floecat.purge.live_tables import is_foreign
+from floecat.purge.deletion.table_purge import GC_ENABLED, PurgeTarget, Sidecars
 from floecat.purge.orphans.needed_files import FolderNeeds, NeededFilesReader
 from floecat.purge.orphans.orphan_jobs import OrphanJobs
 from floecat.purge.orphans.orphan_run import OrphanProgress, OrphanReport, OrphanRun, folder_key
-from floecat.purge.shared_files import PurgeTurns
-from floecat.purge.table_purge import GC_ENABLED, PurgeTarget, Sidecars
+from floecat.purge.sharing.kept_files import KeptFiles
+from floecat.purge.sharing.live_tables import is_foreign
+from floecat.purge.sharing.shared_files import PurgeTurns
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store import commit_log
-from floecat.store.tables import EntryRow
+from floecat.store.commits import commit_log
+from floecat.store.entries.tables import EntryRow
 
 __all__ = ["DEFAULT_GRACE_MS", "LEAST_GRACE_MS", "OrphanFiles"]
 

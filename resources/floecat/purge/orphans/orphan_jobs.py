@@ -18,9 +18,9 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobCancelledError, RunningJob
-from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Store
-from floecat.store.leases import LeaseLostError
+from floecat.store.jobs import job_claims, jobs
+from floecat.store.jobs.leases import LeaseLostError
 
 __all__ = ["OrphanJobs"]
 

@@ -12,10 +12,10 @@ import msgspec
 
 from floecat.errors import UnprocessableError, UnsupportedOperationError
 from floecat.fileio.base import DeleteFailure, FileEntry
-from floecat.purge.earlier_snapshots import is_metadata_file
-from floecat.purge.kept_files import KeptFiles
-from floecat.purge.location_set import file_key
 from floecat.purge.orphans.needed_files import FolderNeeds
+from floecat.purge.sharing.earlier_snapshots import is_metadata_file
+from floecat.purge.sharing.kept_files import KeptFiles
+from floecat.purge.sharing.location_set import file_key
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["OrphanProgress", "OrphanReport", "OrphanRun", "folder_key"]

@@ -19,14 +19,14 @@ from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobPostponedError, RunningJob
 from floecat.settings import StatisticsSettings
 from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, CaptureRequests, payload_of
-from floecat.store import jobs, leases
 from floecat.store.database.engine import Store
-from floecat.store.jobs import DEFAULT_LANE, OPEN_STATES
+from floecat.store.jobs import jobs, leases
+from floecat.store.jobs.jobs import DEFAULT_LANE, OPEN_STATES
 
 if TYPE_CHECKING:
     from floecat.catalog.recent_loads import RecentLoads
     from floecat.statistics.capture.capture_work import CaptureWork
-    from floecat.statistics.capture.groups import ReadGroup
+    from floecat.statistics.capture.reading.file_groups import ReadGroup
 
 __all__ = ["CaptureJobs"]
 

@@ -19,10 +19,12 @@ import msgspec
 from floecat.errors import NoSuchTableError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.running import JobCancelledError, JobPostponedError, RunningJob
-from floecat.statistics.capture.counting import FileSource
-from floecat.statistics.capture.file_records import FileRecords
-from floecat.statistics.capture.finalization import Finalization, Found
-from floecat.statistics.capture.groups import (
+from floecat.statistics.capture.policies import CapturePolicy, capture_policy
+from floecat.statistics.capture.publishing.finalization import Finalization, Found
+from floecat.statistics.capture.publishing.publication import Publication, TableInUseError, captured_columns
+from floecat.statistics.capture.reading.captured_files import FileSearch, SnapshotFiles
+from floecat.statistics.capture.reading.counting import FileSource
+from floecat.statistics.capture.reading.file_groups import (
     FileGroup,
     GroupOrder,
     ReadGroup,
@@ -35,10 +37,11 @@ from floecat.statistics.capture.groups import (
     submission,
     write_group,
 )
-from floecat.statistics.capture.live_files import LiveFile
-from floecat.statistics.capture.policies import CapturePolicy, capture_policy
-from floecat.statistics.capture.processes import CaptureProcesses, Check
-from floecat.statistics.capture.publication import Publication, TableInUseError, captured_columns
+from floecat.statistics.capture.reading.file_records import FileRecords
+from floecat.statistics.capture.reading.files_with_deletes import LiveFile
+from floecat.statistics.capture.reading.processes import CaptureProcesses, Check
+from floecat.statistics.capture.reading.sidecars import FilesSummary
+from floecat.statistics.capture.reading.tables import CapturedTable, discard_files, find_table
 from floecat.statistics.capture.requests import (
     CAPTURE,
     COMMIT,
@@ -48,16 +51,13 @@ from floecat.statistics.capture.requests import (
     GroupPayload,
     payload_of,
 )
-from floecat.statistics.capture.sidecars import FilesSummary
-from floecat.statistics.capture.snapshot_files import FileSearch, SnapshotFiles
-from floecat.statistics.capture.tables import CapturedTable, discard_files, find_table
 from floecat.statistics.files.sources import NeedsProcessError
 from floecat.statistics.files.summaries import CountedColumns
-from floecat.store import job_claims, jobs
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import ForeignKeyError
-from floecat.store.jobs import DEFAULT_LANE, OPEN_STATES, JobRow
-from floecat.store.leases import LeaseLostError
+from floecat.store.jobs import job_claims, jobs
+from floecat.store.jobs.jobs import DEFAULT_LANE, OPEN_STATES, JobRow
+from floecat.store.jobs.leases import LeaseLostError
 from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow
 

@@ -18,13 +18,14 @@ from floecat.errors import BadRequestError, ConflictError, NoSuchTableError, Not
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import JobOperations
 from floecat.statistics.capture.capture_jobs import CaptureJobs
-from floecat.statistics.capture.coverage import PROBLEM, CaptureCoverage, coverage_of
+from floecat.statistics.capture.reading.coverage import PROBLEM, CaptureCoverage, coverage_of
 from floecat.statistics.capture.requests import CAPTURE, REQUEST, GroupPayload, payload_of
 from floecat.statistics.snapshots import Snapshots, TableSnapshot
-from floecat.store import jobs, page_tokens
+from floecat.store import page_tokens
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import ForeignKeyError
-from floecat.store.jobs import FINISHED_STATES, OPEN_STATES, JobRow
+from floecat.store.jobs import jobs
+from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobRow
 from floecat.store.record_pages import Fetched, fetch_records
 from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow

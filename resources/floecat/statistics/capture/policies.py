@@ -12,7 +12,7 @@ from floecat.errors import BadRequestError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.settings import StatisticsSettings
-from floecat.statistics.capture.expressions import MOST_EXPRESSIONS, Expression
+from floecat.statistics.capture.reading.expressions import MOST_EXPRESSIONS, Expression
 from floecat.statistics.files.summaries import CountedColumns, Term
 
 __all__ = ["CapturePolicy", "PolicyChange", "capture_policy"]

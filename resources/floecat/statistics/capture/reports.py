@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 
 from floecat.events.table_description import snapshot_totals
-from floecat.statistics.capture.coverage import coverage_of
-from floecat.statistics.capture.tables import find_table
+from floecat.statistics.capture.reading.coverage import coverage_of
+from floecat.statistics.capture.reading.tables import find_table
 from floecat.statistics.records import ScalarStatistics, StatisticsRecord
 from floecat.store.record_pages import fetch_records
 from floecat.store.statistics import captures
@@ -95,7 +95,7 @@ class TableReports:
             InvalidMetadataError: a manifest is damaged.
             UnavailableError: storage or the store fails.
         """
-        from floecat.statistics.capture.live_files import live_files
+        from floecat.statistics.capture.reading.files_with_deletes import live_files
 
         table = find_table(self._parts, entry_id)
         if table is None:

@@ -13,10 +13,11 @@ import msgspec
 from floecat.clock import Clock
 from floecat.errors import NoSuchTableError
 from floecat.jobs.kinds import JobKind
-from floecat.store import commit_log, jobs
+from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
-from floecat.store.jobs import JobRow
+from floecat.store.jobs import jobs
+from floecat.store.jobs.jobs import JobRow
 from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow, NamedTable
 

@@ -46,7 +46,7 @@ from floecat.store.database.faults import DATABASE_ERRORS, connection_lost, rais
 from floecat.store.database.group_commit import GroupCommit
 from floecat.store.database.prepared_statements import PreparedStatements
 from floecat.store.database.read_connections import AtOnceConnection, ReadConnection
-from floecat.store.migrations import HEAD_REVISION
+from floecat.store.schema import HEAD_REVISION
 
 __all__ = ["Connection", "Store"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from floecat.errors import SettingsError
-from floecat.store.migrations import HEAD_REVISION, VERSION_TABLE
-from floecat.store.schema import POSTGRESQL_SCHEMA
+from floecat.store.schema import HEAD_REVISION, POSTGRESQL_SCHEMA, VERSION_TABLE
 
 __all__ = ["check_revision", "current_revision", "upgrade"]
 

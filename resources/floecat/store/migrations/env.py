@@ -2,8 +2,8 @@
 
 from alembic import context
 
-from floecat.store.migrations import VERSION_TABLE
-from floecat.store.schema import metadata
+from floecat.store.all_tables import metadata
+from floecat.store.schema import VERSION_TABLE
 
 # Batch mode rebuilds a table on SQLite, which cannot alter one in place. The caller owns the transaction.
 context.configure(

@@ -14,10 +14,10 @@ from pysail.spark import SparkConnectServer
 
 from floecat.runtime import open_kernel, prepare_store
 from floecat.settings import load_settings
-from floecat_assets.spark.compat_chunks import spark_chunks
+from floecat_assets.spark.delta_chunks import spark_chunks
 from floecat_assets.spark.sessions import SparkPlace, open_session
 from tests.behaviour.delta.conftest import Lake, delta_table
-from tests.unit.assets.spark.test_compat_chunks import OPEN_FILES, build
+from tests.unit.assets.spark.test_delta_chunks import OPEN_FILES, build
 
 
 def main(folder: Path) -> None:

@@ -37,7 +37,7 @@ from floecat.planning.plans.task_answers import (
     client_types,
     render_tasks,
 )
-from floecat.store.documents import decompress
+from floecat.store.entries.documents import decompress
 from tests.services.java_answers import JavaAnswers
 from tests.services.spark import iceberg_java
 from tests.storages import storage_at

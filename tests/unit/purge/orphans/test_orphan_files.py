@@ -18,12 +18,12 @@ from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, FloecatError, UnprocessableError, UnsupportedOperationError
 from floecat.fileio.base import FileEntry
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.purge.live_tables import StoredTables
 from floecat.purge.orphans.needed_files import NeededFilesReader
 from floecat.purge.orphans.orphan_files import OrphanFiles
 from floecat.purge.orphans.orphan_jobs import OrphanJobs
 from floecat.purge.orphans.orphan_run import OrphanProgress, OrphanReport
-from floecat.purge.shared_files import SharedFiles, SharedFilesUnknownError
+from floecat.purge.sharing.live_tables import StoredTables
+from floecat.purge.sharing.shared_files import SharedFiles, SharedFilesUnknownError
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import PurgeSettings, Settings, StorageSettings
 from tests.behaviour.catalog.changes import SCHEMA

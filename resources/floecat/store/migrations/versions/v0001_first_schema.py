@@ -1,13 +1,11 @@
-"""The schema. Until the first release it is the one of `floecat.store.schema`, whatever that is today."""
+"""The schema. Until the first release it is the one of `floecat.store.all_tables`, whatever that is today."""
 
 from __future__ import annotations
 
 from alembic import op
 
-from floecat.store import purger_rows as _purger_rows  # noqa: F401 - its table belongs to the schema
-from floecat.store.migrations import HEAD_REVISION
-from floecat.store.schema import metadata
-from floecat.store.statistics import schema as _statistics  # noqa: F401 - its tables belong to the schema
+from floecat.store.all_tables import metadata
+from floecat.store.schema import HEAD_REVISION
 
 revision = HEAD_REVISION
 down_revision = None

@@ -1,0 +1,1 @@
+"""Commands for background work: `floecat job`, `floecat purge`, `floecat capture`."""

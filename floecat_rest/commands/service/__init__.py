@@ -1,0 +1,1 @@
+"""Commands that start and stop programs, and prepare the store: `floecat up`, `serve`, `dagster`…"""

@@ -1,0 +1,66 @@
+"""`floecat dagster`: Dagster's web server and daemon in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from floecat.errors import SettingsError
+from floecat_rest.commands.console import out, print_plain, working
+from floecat_rest.commands.options import ConfigOption, DataDirOption, environment_of, settings_from
+from floecat_rest.commands.service.dagster_processes import (
+    DAGSTER_HOME,
+    LOOPBACK,
+    dagster_is_installed,
+    start_dagster,
+    webserver_url,
+)
+from floecat_rest.commands.service.folder_lock import lock_folder
+from floecat_rest.commands.service.processes import Processes, StopRequestedError
+from floecat_rest.commands.service.serve import require_free_port
+
+__all__ = ["dagster"]
+
+
+def dagster(
+    *,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", help="Address of the UI. Dagster has no login: who reaches it may do everything."
+        ),
+    ] = LOOPBACK,
+    port: Annotated[int, typer.Option("--port", help="Port of the UI.")] = 3000,
+) -> None:
+    """Run Dagster's web server and daemon until Ctrl-C or SIGTERM, with DAGSTER_HOME prepared.
+
+    DAGSTER_HOME is the folder `dagster` in the data folder, or the one that the environment names: the files
+    dagster.yaml, workspace.yaml and tables.yaml that are in that one are used as they are.
+    """
+    settings = settings_from(config, data_dir=data_dir)
+    if not dagster_is_installed():
+        raise SettingsError("Dagster is not installed: pip install 'floecat[pipeline]' brings it")
+    require_free_port(host, port, "--port")
+    from floecat.runtime import kernel
+
+    with kernel(settings):  # fails early, and says why, if the pipeline could not open the store
+        pass
+    url = settings.pipeline.webserver_url or webserver_url(host, port)
+    environ = environment_of(settings, config, FLOECAT_PIPELINE_WEBSERVER_URL=url)
+    home = environ[DAGSTER_HOME]
+    try:
+        with (
+            lock_folder(Path(home), "dagster", DAGSTER_HOME),
+            Processes(environ) as processes,
+            working("Starting Dagster") as tell,
+        ):
+            start_dagster(processes, host=host, port=port, log=lambda _: None, tell=tell)
+            print_plain(f"Dagster UI: http://{host}:{port}; DAGSTER_HOME: {home}")
+            tell("Running")
+            processes.wait()
+    except StopRequestedError:
+        out.print("Stopped.")

@@ -1,0 +1,1 @@
+"""Commands for tables: `floecat table` and its parts."""

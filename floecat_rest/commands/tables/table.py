@@ -1,0 +1,150 @@
+"""`floecat table`: tables, Delta tables that read as Iceberg tables, orphan files, and plans of scans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import msgspec
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from floecat.errors import NoSuchNamespaceError
+from floecat_rest.commands.console import err, print_json, print_plain, print_rows
+from floecat_rest.commands.names import parse_identifier, written
+from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.tables.orphans import orphans
+from floecat_rest.commands.tables.plan import plan
+from floecat_rest.commands.tables.show_table import show
+from floecat_rest.commands.tables.statistics import constraints, index_artifacts, statistics
+from floecat_rest.management.wire import registered_table
+
+if TYPE_CHECKING:
+    from floecat.connectors.registrations import TableRegistration
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="table",
+    help="Tables; Delta tables, which any engine reads as Iceberg tables; orphans; plans; statistics.",
+    no_args_is_help=True,
+)
+app.command()(show)
+app.command()(orphans)
+app.command()(plan)
+app.command()(statistics)
+app.command()(constraints)
+app.command(name="index-artifacts")(index_artifacts)
+
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        help="NAMESPACE.NAME; nested namespaces are OUTER.INNER.NAME. A level with a dot stands in double"
+        " quotes: 'lake.\"sales.db\".orders'.",
+        metavar="NAME",
+    ),
+]
+
+
+@app.command(name="register-delta")
+@on_catalog
+def register_delta(
+    kernel: Kernel,
+    call: Call,
+    name: NameArgument,
+    location: Annotated[
+        str, typer.Argument(help="The folder that holds _delta_log, as s3://bucket/path or file:///path.")
+    ],
+    format_version: Annotated[
+        int | None,
+        typer.Option(
+            "--format-version",
+            help="Iceberg format version: 2, or 3 where all readers know it. Default: that of the settings.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Register a Delta table. Nothing is copied, and it is read-only here: only Delta writes it.
+
+    Loads pick up new versions by themselves. The location must be one of the catalog's own or allowed ones. A
+    namespace that does not exist is created.
+    """
+    identifier = parse_identifier(name)
+
+    def register() -> TableRegistration:
+        return kernel.delta_registration.register(
+            call, identifier.namespace, identifier.name, location, format_version=format_version
+        )
+
+    try:
+        made = register()
+    except NoSuchNamespaceError:
+        # a missing table must not leave a namespace behind
+        kernel.delta_registration.root(call, location)
+        if kernel.namespaces.ensure(call, identifier.namespace) and not as_json:
+            print_plain(f"Created namespace {written(identifier.namespace)}")
+        made = register()
+    if as_json:
+        print_json([registered_table(made, "")])
+        return
+    version = "not read yet" if made.snapshot_id is None else f"version {made.snapshot_id}"
+    print_plain(f"Registered {written(identifier)} at {made.location}: {version}, id {made.entry_id}")
+    if made.problem is not None:
+        print_plain(f"It cannot be read: {made.problem.message}", err)
+
+
+@app.command(name="list")
+@on_catalog
+def list_tables(
+    kernel: Kernel,
+    call: Call,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the tables of a catalog: format, snapshot that readers see, and what is wrong with a Delta table.
+
+    The id is the partition of the table in Dagster.
+    """
+    found = sorted(kernel.tables.list_all(call), key=lambda table: (table.namespace, table.name))
+    problems: dict[UUID, str | None] = {}
+    if kernel.settings.gateway.delta_compat.enabled:
+        problems = {row.entry_id: row.problem for row in kernel.delta_tables.list(call)}
+    if as_json:
+        print_json(msgspec.to_builtins(row) | {"problem": problems.get(row.id)} for row in found)
+        return
+    rows = (
+        (
+            written((*row.namespace, row.name)),
+            row.format,
+            "-" if row.snapshot_id is None else str(row.snapshot_id),
+            str(row.id),
+            row.location,
+            problems.get(row.id) or "",
+        )
+        for row in found
+    )
+    print_rows(("name", "format", "snapshot", "id", "location", "problem"), rows)
+
+
+@app.command()
+@on_catalog
+def refresh(
+    kernel: Kernel,
+    call: Call,
+    name: NameArgument,
+) -> None:
+    """Bring a Delta table up to date now, even if that takes too long for a load to wait.
+
+    Safe to stop and to repeat: finished work is kept.
+    """
+    identifier = parse_identifier(name)
+    name_column = TextColumn("{task.description}", markup=False)
+    columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
+        task = progress.add_task(f"Versions of {written(identifier)}", total=None)
+        row = kernel.delta_tables.materialise(
+            call, identifier, lambda done, of: progress.update(task, completed=done, total=of)
+        )
+    print_plain(f"{written(identifier)} is at version {row.version}")

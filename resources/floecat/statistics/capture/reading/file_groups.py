@@ -1,0 +1,304 @@
+"""The files of a group: read, stored in a sidecar, and submitted once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from floecat.errors import FloecatError, UnavailableError
+from floecat.iceberg.schemas.schema import Schema
+from floecat.jobs.running import JobFailedError
+from floecat.statistics.capture.reading import counting
+from floecat.statistics.capture.reading.files_with_deletes import LiveFile
+from floecat.statistics.capture.reading.processes import Check, FileEndedProcessError, RunWork
+from floecat.statistics.capture.reading.sidecars import FilesSummary, Sidecar, write_sidecar
+from floecat.statistics.capture.reading.tables import CapturedTable
+from floecat.statistics.files.sources import NeedsProcessError
+from floecat.statistics.files.summaries import CountedColumns, DataFile, FileSummary
+from floecat.storage.catalog_storage import CatalogStorage
+from floecat.store.database.engine import Connection
+from floecat.store.jobs.jobs import JobRow
+from floecat.store.statistics import files as file_rows
+from floecat.store.statistics.files import SidecarRow
+
+__all__ = [
+    "FileGroup",
+    "FileProblem",
+    "GroupOrder",
+    "GroupResult",
+    "ReadGroup",
+    "WrittenGroup",
+    "capture_elsewhere",
+    "capture_group",
+    "encode_columns",
+    "group_problems",
+    "has_columns",
+    "nothing_captured",
+    "of_round",
+    "read_elsewhere",
+    "read_file",
+    "read_group",
+    "shortened",
+    "submission",
+    "write_group",
+]
+
+_log = logging.getLogger(__name__)
+_LONGEST_REASON: Final = 300
+
+_T = TypeVar("_T")
+
+
+class FileProblem(msgspec.Struct, frozen=True):
+    """A data file that could not be captured."""
+
+    location: str
+    reason: str
+    is_lasting: bool = False
+    """Whether another attempt would take as much time, or end another process."""
+
+
+class FileGroup(msgspec.Struct, frozen=True):
+    """Data files that are captured together."""
+
+    snapshot_id: int
+    columns: CountedColumns
+    files: tuple[LiveFile, ...]
+
+
+class GroupResult(NamedTuple):
+    """What came of a group."""
+
+    summaries: Mapping[str, FileSummary]
+    """By file key."""
+    problems: Sequence[FileProblem] = ()
+
+
+class GroupOrder(NamedTuple):
+    """A group to be read and stored. It can be pickled, with the keys of the storage."""
+
+    source: counting.FileSource
+    storage: CatalogStorage
+    files: tuple[LiveFile, ...]
+    path: str
+    """Of the sidecar."""
+    memory_bytes: int
+    """What may be held of a file at a time."""
+    only_small: bool = False
+    """See `FileSummaries`."""
+
+
+class WrittenGroup(NamedTuple):
+    """A group that is in a sidecar."""
+
+    merged: FilesSummary | None = None
+    """The files together; None if none could be read."""
+    sidecar: Sidecar | None = None
+    keys: tuple[str, ...] = ()
+    """Of the files."""
+    problems: tuple[FileProblem, ...] = ()
+
+
+ReadGroup: TypeAlias = Callable[[CapturedTable, FileGroup, Callable[[int], None]], GroupResult]
+"""Reads the files of a group elsewhere; see `read_group`."""
+
+
+def read_group(order: GroupOrder, check: Callable[[int], None] = lambda _: None) -> GroupResult:
+    """Reads the files of a group. One that cannot be read is reported, and stops no other.
+
+    Args:
+        order: the files, and how they are read.
+        check: called with the number of files done, before each file and at the end; raises to stop.
+
+    Raises:
+        NeedsProcessError: a file may need more memory.
+        UnavailableError: storage fails.
+    """
+    summaries: dict[str, FileSummary] = {}
+    problems: list[FileProblem] = []
+    with counting.FileReader(
+        order.source, order.storage.files, order.memory_bytes, only_small=order.only_small
+    ) as reader:
+        for done, live in enumerate(order.files):
+            check(done)
+            found = read_file(reader.summary, live.file)
+            if isinstance(found, FileProblem):
+                problems.append(found)
+            else:
+                summaries[live.key] = found
+    check(len(order.files))
+    return GroupResult(summaries, problems)
+
+
+def read_file(read: Callable[[DataFile], _T], file: DataFile) -> _T | FileProblem:
+    """Reads a data file, or says why that cannot be done.
+
+    Args:
+        read: reads it, as `FileReader.summary` does.
+        file: the file.
+
+    Raises:
+        UnavailableError: storage fails.
+    """
+    try:
+        return read(file)
+    except (UnavailableError, NeedsProcessError):
+        raise
+    except FloecatError as error:
+        return FileProblem(file.location, shortened(error.message))
+    except MemoryError:
+        return _problem(file, "it takes more memory than a worker has (floecat.statistics.memory-bytes)")
+    except Exception as error:  # noqa: BLE001 - an unexpected file must not hold up the table
+        _log.exception("cannot capture data file %s", file.location)
+        return _problem(file, type(error).__name__)
+
+
+def read_elsewhere(
+    run: RunWork, read: Callable[[DataFile, Check], _T], file: DataFile, check: Check = lambda _: None
+) -> _T | FileProblem:
+    """Reads a data file in a process of its own, or says why that cannot be done.
+
+    Args:
+        run: runs it there.
+        read: reads it; can be pickled.
+        file: the file.
+        check: as of `RunWork`.
+
+    Raises:
+        UnavailableError: storage fails.
+    """
+    try:
+        return run(partial(read, file), check, is_small=False)
+    except FileEndedProcessError as error:
+        return _problem(file, error.reason, is_lasting=True)
+
+
+def _problem(file: DataFile, reason: str, *, is_lasting: bool = False) -> FileProblem:
+    return FileProblem(file.location, shortened(f"Cannot read {file.location}: {reason}"), is_lasting)
+
+
+def write_group(order: GroupOrder, result: GroupResult) -> WrittenGroup:
+    """Writes the sidecar of a group that was read.
+
+    Raises:
+        UnavailableError: storage fails.
+    """
+    summaries = result.summaries
+    if not summaries:
+        return WrittenGroup(problems=tuple(result.problems))
+    size_bytes = sum(live.file.size_bytes for live in order.files if live.key in summaries)
+    merged = counting.of_files(summaries.values(), size_bytes, order.source.schema)
+    sidecar = write_sidecar(order.storage, order.path, merged, summaries)
+    return WrittenGroup(merged, sidecar, tuple(summaries), tuple(result.problems))
+
+
+def capture_group(order: GroupOrder, check: Callable[[int], None]) -> WrittenGroup:
+    """Reads a group and writes its sidecar; see `read_group` and `write_group`."""
+    return write_group(order, read_group(order, check))
+
+
+def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenGroup:
+    """Captures a group in a process of its own. A file that ends the process is reported, too.
+
+    Args:
+        run: runs it there.
+        order: the group.
+        check: as of `RunWork`.
+
+    Raises:
+        UnavailableError: storage fails.
+    """
+    problems: list[FileProblem] = []
+    while True:
+        try:
+            written = run(partial(capture_group, order), check, is_small=False)
+        except FileEndedProcessError as error:
+            before, after = order.files[: error.done], order.files[error.done + 1 :]
+            if len(before) == len(order.files):
+                raise
+            problems.append(_problem(order.files[error.done].file, error.reason, is_lasting=True))
+            # what can be read comes last, to be read twice at most
+            order = order._replace(files=after + before)
+        else:
+            return written._replace(problems=(*problems, *written.problems))
+
+
+def nothing_captured(problems: Sequence[FileProblem]) -> FloecatError:
+    """The error for files of which none could be read."""
+    reason = problems[0].reason if problems else "No data file was captured"
+    if len(problems) > 1:
+        others = "1 other data file" if len(problems) == 2 else f"{len(problems) - 1} other data files"
+        reason = f"{reason}; {others} cannot be read, either"
+    is_lasting = bool(problems) and all(each.is_lasting for each in problems)
+    return JobFailedError(reason) if is_lasting else FloecatError(reason)
+
+
+def of_round(groups: Sequence[JobRow], epoch: int | None) -> list[JobRow]:
+    """The groups that one attempt of a capture made."""
+    return [group for group in groups if epoch is not None and f":{epoch}:" in (group.dedup_key or "")]
+
+
+def group_problems(groups: Sequence[JobRow]) -> list[FileProblem]:
+    """What groups could not read."""
+    found: list[FileProblem] = []
+    for group in groups:
+        reported = msgspec.json.decode(group.progress).get("problems", [])
+        found += msgspec.convert(reported, list[FileProblem])
+        # of a group of which nothing could be read, the error begins with the first of them
+        error = group.last_error or ""
+        if group.state != "succeeded" and not any(error.startswith(each["reason"]) for each in reported):
+            found.append(FileProblem("", group.last_error or "a group of files failed"))
+    return found
+
+
+def submission(
+    table: CapturedTable, columns: CountedColumns, written: WrittenGroup, result_id: str
+) -> Callable[[Connection], bool]:
+    """What submits a group, in a transaction: with the same id again it does nothing and returns False."""
+    sidecar = written.sidecar
+    if sidecar is None:
+        return lambda _: False
+    held = encode_columns(columns, table.metadata.last_column_id)
+    row = SidecarRow(sidecar.path, result_id, held, len(written.keys), sidecar.size_bytes)
+    return lambda conn: file_rows.put(conn, table.row.id, row, written.keys)
+
+
+def shortened(reason: str) -> str:
+    """A reason of a length that fits into the row of a job; one that is cut ends with an ellipsis."""
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
+
+
+class _StoredColumns(CountedColumns, frozen=True):
+    last_id: int = 0
+
+
+def encode_columns(columns: CountedColumns, last_id: int) -> str:
+    """The columns of a sidecar as its row has them.
+
+    Args:
+        columns: what its files were counted for.
+        last_id: the last field id that the table had: the files have no column with a higher one.
+    """
+    return msgspec.json.encode(_StoredColumns(columns.types, columns.expressions, last_id)).decode()
+
+
+def has_columns(encoded: str, wanted: CountedColumns, schema: Schema) -> bool:
+    """Whether a sidecar has the columns that are wanted, in the same types, or its files hold nulls for them.
+
+    Args:
+        encoded: as `encode_columns` made it.
+        wanted: the columns and expressions.
+        schema: the current one of the table.
+    """
+    held = msgspec.json.decode(encoded, type=_StoredColumns)
+    terms = held.terms
+    return all(
+        (term in terms and held.types[id] == wanted.types[id])
+        or (id > held.last_id and counting.is_null_before(schema, id))
+        for term in wanted.terms
+        for id in (term.field_id,)
+    )

@@ -1,0 +1,1 @@
+"""Rows of accounts, catalogs, namespaces and connectors."""

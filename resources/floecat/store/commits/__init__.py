@@ -1,0 +1,1 @@
+"""Rows of commits: the log, confirmed transactions, idempotency records, metrics reports."""

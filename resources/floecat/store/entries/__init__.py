@@ -1,0 +1,1 @@
+"""Rows of tables and views: names, current documents, snapshots, locations."""

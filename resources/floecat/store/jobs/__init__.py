@@ -1,0 +1,1 @@
+"""Rows of jobs: states and claims, leases, and what purges keep."""

@@ -1,0 +1,1 @@
+"""Rows of queries and of their plans."""

@@ -116,7 +116,10 @@ def passes(json: Any, row: Mapping[int, Any], columns: Sequence[Column], values:
 
 
 def may_pass(json: Any, row: Mapping[int, Any], columns: Sequence[Column], values: Mapping[Any, Any]) -> bool:
-    """Whether a row passes a filter for a reader to whom null differs from every value; as `passes`."""
+    """Whether a row passes a filter for a reader to whom null differs from every value; as `passes`.
+
+    Where partitions are null no such reader is asked for beginnings.
+    """
     by_name = {column.name: column for column in columns}
     return _evaluate(_without_not(json), row, by_name, values, null_differs=True) is True
 
@@ -157,7 +160,7 @@ def _evaluate(
     term = json["term"]
     column = columns[term["term"] if isinstance(term, dict) else term]
     value = row.get(column.id)
-    if value is None and null_differs and kind in ("not-eq", "not-in", "not-starts-with"):
+    if value is None and null_differs and kind in ("not-eq", "not-in"):
         return True
     if isinstance(term, dict):
         return _evaluate_transformed(json, row, column, term["transform"])

@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Where all tables live on PostgreSQL."""
 
-HEAD_REVISION: Final = "82f30d2aef2b"
+HEAD_REVISION: Final = "893961a9f394"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -288,7 +288,7 @@ jobs: Final = sa.Table(
     sa.Index(None, "kind", "finished_at_ms", sqlite_where=_FINISHED_JOB, postgresql_where=_FINISHED_JOB),
     sa.Index(None, "catalog_id", "id"),
     # the jobs that another one waits for
-    sa.Index(None, "parent_id", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT),
+    sa.Index(None, "parent_id", "finished_at_ms", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT),
 )
 
 

@@ -691,6 +691,43 @@ def test_a_group_that_fails_for_good_makes_the_capture_partial(open_bench: Calla
     assert bench.rows() == 20
 
 
+def test_a_capture_reads_no_more_groups_than_it_may_and_the_next_goes_on(
+    open_bench: Callable[..., Bench],
+) -> None:
+    bench = open_bench(files_per_group=1, groups_per_capture=2)
+    bench.append(3)
+    (done,) = bench.capture()
+    assert done.state == "succeeded"
+    assert bench.captured().problem == (
+        "1 data file is missing in the statistics:"
+        " a capture reads no more (floecat.statistics.groups-per-capture)"
+    )
+    assert bench.rows() == 20
+    bench.append(1)
+    bench.capture()
+    assert (bench.captured().problem, bench.rows()) == (None, 40)
+
+
+def test_an_attempt_replaces_the_groups_of_the_one_before(
+    open_bench: Callable[..., Bench], clock: SetClock
+) -> None:
+    bench = open_bench(files_per_group=7, max_attempts=2)
+    bench.append(9)
+    for number in range(9):
+        bench.file(number).unlink()
+    while any(each.is_open for each in bench.capture()):
+        clock.ms += 60_000
+    (failed,) = bench.kernel.captures.list(bench.call)
+    assert (failed.state, failed.attempts) == ("failed", 2)
+    assert failed.last_error is not None
+    assert failed.last_error.endswith("; 8 other data files cannot be read, either")
+    shown = bench.kernel.captures.get(bench.call, failed.id)
+    assert [(group.state, group.files) for group in shown.groups] == [("failed", 7), ("failed", 2)]
+    with bench.kernel.store.read() as conn:
+        progress = [json.loads(group.progress) for group in jobs.children(conn, failed.id)]
+    assert sorted(len(each["problems"]) for each in progress) == [2, 5]
+
+
 def test_a_file_beyond_a_bound_makes_the_capture_partial(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

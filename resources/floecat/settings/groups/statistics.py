@@ -63,6 +63,10 @@ class StatisticsSettings(Group, frozen=True, kw_only=True):
     files_per_group: Annotated[int, integer(minimum=1, maximum=1_000)] = 128
     """Data files that are captured, and whose statistics are stored, together."""
 
+    groups_per_capture: Annotated[int, integer(minimum=1)] = 10_000
+    """Most groups of files that one capture reads. Data files that are left are named as missing, and the
+    next capture goes on."""
+
     single_group_bytes: Annotated[int, size()] = 64 * _MIB
     """A capture that has to read no more bytes, of no more files than a group, is one step of one worker."""
 

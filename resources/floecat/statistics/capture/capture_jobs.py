@@ -21,7 +21,7 @@ from floecat.settings import StatisticsSettings
 from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, CaptureRequests, payload_of
 from floecat.store.database.engine import Store
 from floecat.store.jobs import jobs, leases
-from floecat.store.jobs.jobs import DEFAULT_LANE, OPEN_STATES
+from floecat.store.jobs.jobs import DEFAULT_LANE
 
 if TYPE_CHECKING:
     from floecat.catalog.recent_loads import RecentLoads
@@ -162,8 +162,8 @@ class CaptureJobs:
             return
         try:
             with self._store.read() as conn:
-                groups = jobs.children(conn, parent_id)
-            if not any(group.state in OPEN_STATES for group in groups):
+                open_groups = jobs.count_open_children(conn, parent_id)
+            if not open_groups:
                 self._store.run(lambda conn: jobs.make_due(conn, parent_id, self._clock.now_ms()))
                 self.wake()
         except FloecatError as error:

@@ -26,12 +26,14 @@ from floecat.statistics.capture.reading.captured_files import FileSearch, Snapsh
 from floecat.statistics.capture.reading.counting import FileSource
 from floecat.statistics.capture.reading.file_groups import (
     FileGroup,
+    FileProblem,
     GroupOrder,
     ReadGroup,
     WrittenGroup,
     capture_elsewhere,
     capture_group,
     group_problems,
+    named_problems,
     nothing_captured,
     of_round,
     submission,
@@ -56,7 +58,7 @@ from floecat.statistics.files.summaries import CountedColumns
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.jobs import job_claims, jobs
-from floecat.store.jobs.jobs import DEFAULT_LANE, OPEN_STATES, JobRow
+from floecat.store.jobs.jobs import DEFAULT_LANE, JobRow
 from floecat.store.jobs.leases import LeaseLostError
 from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow
@@ -71,6 +73,7 @@ __all__ = ["CaptureWork"]
 _GROUPS_WAIT_MS: Final = 5_000
 _ROUND: Final = "round"
 _FEW_FILES: Final = 16
+_FURTHER: Final = "a capture reads no more (floecat.statistics.groups-per-capture)"
 _GROUPS_AT_ONCE: Final = 64
 """Groups that are made in one transaction, and whose files are held."""
 
@@ -248,6 +251,7 @@ class CaptureWork:
         missing: list[LiveFile] = []
         ended: list[JobRow] | None = None
         made = size = 0
+        room = self._settings.groups_per_capture * self._settings.files_per_group
         only_by = job.row.id if payload.full else None
         for some in self._search.missing(
             files, table, payload.snapshot_id, columns, own=own, only_by=only_by, check=job.check
@@ -255,11 +259,14 @@ class CaptureWork:
             if ended is None:
                 ended = self._ended_groups(job)
             if not ended:
-                missing += some
-                size += sum(each.file.size_bytes for each in some)
+                taken = some[:room]
+                room -= len(taken)
+                missing += taken
+                size += sum(each.file.size_bytes for each in taken)
             if len(missing) > _GROUPS_AT_ONCE * self._settings.files_per_group:
-                made += self._make_groups(job, payload, columns, missing, made, size)
-                missing.clear()
+                whole = len(missing) - len(missing) % self._settings.files_per_group
+                made += self._make_groups(job, payload, columns, missing[:whole], made, size)
+                missing = missing[whole:]
         job.progress["files"] = files.files
         job.progress.setdefault("stored", files.stored)  # later attempts find what this capture has read
         job.progress.pop(_ROUND, None)  # what is lost from now on, the next attempt reads
@@ -267,7 +274,7 @@ class CaptureWork:
             job.progress[_ROUND] = job.row.lease_epoch
             raise self._waiting(made + self._make_groups(job, payload, columns, missing, made, size))
         if ended:
-            found = Found(problems=group_problems(ended))
+            found = Found(problems=self._problems(ended))
         elif missing:
             found = self._read_here(job, table, FileGroup(payload.snapshot_id, columns, tuple(missing)))
         job.check()
@@ -280,12 +287,21 @@ class CaptureWork:
         Raises:
             JobPostponedError: some groups are open.
         """
+        made_by = job.progress.get(_ROUND)
         with self._store.read() as conn:
-            groups = jobs.children(conn, job.row.id)
-        if any(group.state in OPEN_STATES for group in groups):
-            raise self._waiting(len(groups))
-        ended = of_round(groups, job.progress.get(_ROUND))
+            open_groups = jobs.count_open_children(conn, job.row.id)
+            groups = [] if open_groups or made_by is None else jobs.children(conn, job.row.id)
+        if open_groups:
+            raise self._waiting(open_groups)
+        ended = of_round(groups, made_by)
         return ended if all(group.state != "cancelled" for group in ended) else []
+
+    def _problems(self, ended: Sequence[JobRow]) -> list[FileProblem]:
+        """Why files were not captured that are missing after these groups."""
+        problems = group_problems(ended)
+        if len(ended) >= self._settings.groups_per_capture:
+            problems.append(FileProblem("", _FURTHER))
+        return problems
 
     def _is_small(self, missing: Sequence[LiveFile]) -> bool:
         size = sum(each.file.size_bytes for each in missing)
@@ -346,6 +362,8 @@ class CaptureWork:
                 raise LeaseLostError
             if cancelled:
                 raise JobCancelledError
+            if first == 0:
+                jobs.delete_finished_children(conn, row.id)
             for group_job, attachment in made:
                 jobs.insert(conn, group_job, attachment)
 
@@ -381,9 +399,9 @@ class CaptureWork:
         # of this attempt: should it be sent twice, it is taken once
         result_id = f"{parent_id}-{job.row.id}-{job.row.lease_epoch}"
         written = self._read(job, table, group, result_id, lane_of=parent_id, read=read)
-        job.progress["problems"] = msgspec.to_builtins(written.problems)
+        job.progress["problems"] = msgspec.to_builtins(named_problems(written.problems))
         if written.merged is None and written.problems:
-            raise nothing_captured(written.problems)
+            raise nothing_captured(written.problems, len(written.problems))
         put = submission(table, group.columns, written, result_id)
 
         def submit(conn: Connection) -> None:

@@ -33,6 +33,8 @@ __all__ = [
     "children",
     "count_by_state",
     "count_due",
+    "count_open_children",
+    "delete_finished_children",
     "get",
     "insert",
     "job_row",
@@ -277,6 +279,17 @@ def children(conn: Connection, job_id: UUID) -> list[JobRow]:
     return [job_row(row) for row in conn.all(_CHILDREN, {"job_id": job_id})]
 
 
+def count_open_children(conn: Connection, job_id: UUID) -> int:
+    """How many of the jobs that a job waits for are open."""
+    row = conn.first(_COUNT_OPEN_CHILDREN, {"job_id": job_id})
+    return 0 if row is None else row[0]
+
+
+def delete_finished_children(conn: Connection, job_id: UUID) -> None:
+    """Deletes the jobs that a job waited for, as before it makes others."""
+    conn.change(_DELETE_FINISHED_CHILDREN, {"job_id": job_id})
+
+
 def list_open(
     conn: Connection, kind: str, subject: str | None = None, limit: int | None = None
 ) -> list[JobRow]:
@@ -376,6 +389,8 @@ _CANCEL_RUNNING_CHILDREN: Final = (
     .values(state="cancelling", cancel_requested=sa.true(), updated_at_ms=sa.bindparam("now_ms"))
 )
 _CHILDREN: Final = sa.select(*JOB_COLUMNS).where(*_OF_PARENT)
+_COUNT_OPEN_CHILDREN: Final = sa.select(sa.func.count()).where(*_OF_PARENT, IS_OPEN)
+_DELETE_FINISHED_CHILDREN: Final = sa.delete(_jobs).where(*_OF_PARENT, ~IS_OPEN)
 _WITH_KEY: Final = sa.select(*JOB_COLUMNS).where(
     IS_OPEN, _jobs.c.kind == sa.bindparam("kind"), _jobs.c.dedup_key == sa.bindparam("dedup_key")
 )

@@ -112,7 +112,7 @@ class Finalization:
         fresh = len(found.written.keys)
         captured = files.stored + fresh
         if files.files and not captured:
-            raise nothing_captured(found.problems)
+            raise nothing_captured(found.problems, files.files)
         merged = self.merge(table, snapshot_id, columns, files, found, check)
         changes = self._changes(job, table, snapshot_id, files, merged, fresh)
         kept = changes.kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -37,6 +37,7 @@ __all__ = [
     "encode_columns",
     "group_problems",
     "has_columns",
+    "named_problems",
     "nothing_captured",
     "of_round",
     "read_elsewhere",
@@ -49,6 +50,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _LONGEST_REASON: Final = 300
+_NAMED_PROBLEMS: Final = 5
 
 _T = TypeVar("_T")
 
@@ -227,19 +229,35 @@ def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenG
             return written._replace(problems=(*problems, *written.problems))
 
 
-def nothing_captured(problems: Sequence[FileProblem]) -> FloecatError:
-    """The error for files of which none could be read."""
+def nothing_captured(problems: Sequence[FileProblem], files: int) -> FloecatError:
+    """The error for files of which none could be read.
+
+    Args:
+        problems: some of them, as `named_problems` chooses.
+        files: how many they are.
+    """
     reason = problems[0].reason if problems else "No data file was captured"
-    if len(problems) > 1:
-        others = "1 other data file" if len(problems) == 2 else f"{len(problems) - 1} other data files"
+    if problems and files > 1:
+        others = "1 other data file" if files == 2 else f"{files - 1} other data files"
         reason = f"{reason}; {others} cannot be read, either"
     is_lasting = bool(problems) and all(each.is_lasting for each in problems)
     return JobFailedError(reason) if is_lasting else FloecatError(reason)
 
 
+def named_problems(problems: Iterable[FileProblem]) -> list[FileProblem]:
+    """A few problems for the row of a job, by their reasons; those that may pass are first, if there are any.
+
+    So all of them are lasting only if all that there were are.
+    """
+    chosen: dict[str, FileProblem] = {}
+    for each in sorted(problems, key=lambda each: each.is_lasting):
+        chosen.setdefault(each.reason, FileProblem("", each.reason, each.is_lasting))
+    return list(chosen.values())[:_NAMED_PROBLEMS]
+
+
 def of_round(groups: Sequence[JobRow], epoch: int | None) -> list[JobRow]:
     """The groups that one attempt of a capture made."""
-    return [group for group in groups if epoch is not None and f":{epoch}:" in (group.dedup_key or "")]
+    return [group for group in groups if f":{epoch}:" in (group.dedup_key or "")]
 
 
 def group_problems(groups: Sequence[JobRow]) -> list[FileProblem]:

@@ -70,8 +70,9 @@ def lakes(tmp_path: Path) -> Iterator[Lakes]:
     opened.close()
 
 
-def table_at(lakes: Lakes, call: Call) -> TableFiles:
-    table = TableFiles(lakes.kernel.files, f"{call.catalog.storage_location}/ns/{call.principal.name}")
+def table_at(lakes: Lakes, call: Call, folder: str = "t") -> TableFiles:
+    location = f"{call.catalog.storage_location}/ns/{call.principal.name}/{folder}"
+    table = TableFiles(lakes.kernel.files, location)
     table.append(count=3)
     table.commit()
     return table
@@ -132,6 +133,18 @@ def test_where_two_accounts_may_use_a_location_nothing_of_the_other_is_named(lak
     with pytest.raises(SharedFilesUnknownError, match="a purge of another account") as raised:
         lakes.kernel.orphans.find(honest, T)
     assert "hostile" not in raised.value.message
+
+
+def test_many_purges_of_one_account_keep_no_other_waiting(lakes: Lakes) -> None:
+    honest, hostile = lakes.account("honest", "a"), lakes.account("hostile", "b")
+    for number in range(20):
+        lakes.register(hostile, table_at(lakes, hostile, f"t{number}"))
+        lakes.kernel.drops.drop(hostile, T, purge=True)
+    table = table_at(lakes, honest)
+    lakes.register(honest, table)
+    lakes.kernel.drops.drop(honest, T, purge=True)
+    assert lakes.kernel.purge_queue.drain_once(max_jobs=2) == Drained(succeeded=2)
+    assert table.remaining() == []
 
 
 _SLOW_S = 0.05

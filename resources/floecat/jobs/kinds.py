@@ -10,9 +10,10 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.jobs.running import RunningJob
+from floecat.store.jobs.job_claims import FIRST_TURN
 from floecat.store.jobs.jobs import JobRow
 
-__all__ = ["Backoff", "JobKind", "Work"]
+__all__ = ["Backoff", "JobKind", "Turns", "Work"]
 
 _MAX_DOUBLINGS = 40
 
@@ -48,6 +49,17 @@ class Backoff:
         return int(longest * (1 - self._random_fraction() / 2))
 
 
+class Turns:
+    """Accounts take turns at the jobs of a kind, so that many jobs of one keep no other waiting.
+
+    Attributes:
+        last: the account of the job that this process claimed last.
+    """
+
+    def __init__(self) -> None:
+        self.last = FIRST_TURN
+
+
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of job."""
 
@@ -65,6 +77,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """States in the words of this kind; a state that is left out keeps its name."""
     ended: Callable[[RunningJob, str, str | None], None] | None = None
     """Called by the worker that ended a job, with the state and the error; must not raise."""
+    turns: Turns = msgspec.field(default_factory=Turns)
+    """Of this process, for all queues of the kind."""
 
     def new_job(
         self,

@@ -118,7 +118,7 @@ class JobQueue:
         with self._store.read() as conn:
             if not job_claims.may_claim(conn, kind.name, now_ms, lane):
                 return []
-        return self._store.run(
+        rows = self._store.run(
             lambda conn: job_claims.claim(
                 conn,
                 kind.name,
@@ -130,8 +130,12 @@ class JobQueue:
                 limit=limit,
                 lane=lane,
                 subject=subject,
+                after_account=kind.turns.last,
             )
         )
+        if rows and subject is None:
+            kind.turns.last = max(row.account_id for row in rows)
+        return rows
 
     def claimed(self, job: JobRow) -> JobRow:
         """A new job that is claimed from the start, to be inserted and then given to `work_on`."""

@@ -273,8 +273,16 @@ jobs: Final = sa.Table(
         "state IN ('queued', 'waiting', 'running', 'cancelling', 'succeeded', 'failed', 'cancelled')",
         name="state",
     ),
-    # a worker takes the next due job of a kind from here, however many are finished
+    # a worker looks here for due jobs of a kind, however many are finished, and takes one of the next account
     sa.Index(None, "kind", "not_before_ms", sqlite_where=_OPEN_JOB, postgresql_where=_OPEN_JOB),
+    sa.Index(
+        "ix_jobs_kind_account_id",
+        "kind",
+        "account_id",
+        "not_before_ms",
+        sqlite_where=_OPEN_JOB,
+        postgresql_where=_OPEN_JOB,
+    ),
     sa.Index(None, "subject", sqlite_where=_OPEN_JOB, postgresql_where=_OPEN_JOB),
     sa.Index(None, "resource", sqlite_where=_OPEN_JOB, postgresql_where=_OPEN_JOB),
     sa.Index(

@@ -5,15 +5,17 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 import uuid_utils.compat as uuids
 
+from floecat.store import schema
 from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import job_claims, jobs
-from floecat.store.jobs.job_claims import Lease
+from floecat.store.jobs.job_claims import FIRST_TURN, Lease
 from floecat.store.jobs.jobs import JobRow
-from tests.behaviour.store.rows import NOW_MS, at_once
+from tests.behaviour.store.rows import NOW_MS, add_catalog, at_once
 
 LEASE_MS = 1000
 BASE_MS, LONGEST_MS = 100, 300
@@ -390,3 +392,47 @@ def test_pages_have_a_bound_in_bytes(store: Store, catalog: CatalogRow) -> None:
     assert sizes == [2, 2, 1]
     page = jobs.page_of(store, catalog.id, [KIND], states=["running"], title="a.t3", after=None, limit=1)
     assert ([row.title for row in page.rows], page.has_more) == (["a.t3"], False)
+
+
+def test_accounts_take_turns(store: Store) -> None:
+    many, few = (add_catalog(store, name) for name in ("many", "few"))
+    first = [job.id for job in add_jobs(store, many, 4)]
+    later = [job.id for job in add_jobs(store, few, 2, due_at_ms=NOW_MS + 1)]
+    last, taken = FIRST_TURN, []
+    while rows := _claim_after(store, last):
+        last = rows[0].account_id
+        taken.append(rows[0].id)
+    assert taken == [first[0], later[0], first[1], later[1], first[2], first[3]]
+
+
+def test_accounts_take_turns_at_what_is_offered(store: Store) -> None:
+    for name in ("many", "few"):
+        for job in add_jobs(store, add_catalog(store, name), 2, due_at_ms=NOW_MS + 1000):
+            store.run(lambda conn, id=job.id: conn.change(_OFFER, {"of_id": id}))  # type: ignore[misc]
+    first, second = (_claim_after(store, FIRST_TURN, lane="spark")[0] for _ in range(2))
+    (third,) = _claim_after(store, second.account_id, lane="spark")
+    assert first.account_id == second.account_id < third.account_id
+    assert _claim_after(store, third.account_id, lane="spark")[0].account_id == third.account_id
+
+
+_OFFER = (
+    sa.update(schema.jobs)
+    .where(schema.jobs.c.id == sa.bindparam("of_id"))
+    .values(state="waiting", lane="spark")
+)
+
+
+def _claim_after(store: Store, account_id: UUID, *, lane: str | None = None) -> list[JobRow]:
+    return store.run(
+        lambda conn: job_claims.claim(
+            conn,
+            KIND,
+            "anna",
+            NOW_MS + 5,
+            LEASE_MS,
+            base_ms=BASE_MS,
+            longest_ms=LONGEST_MS,
+            lane=lane,
+            after_account=account_id,
+        )
+    )

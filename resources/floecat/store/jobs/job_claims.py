@@ -1,5 +1,7 @@
 """Claims of jobs, as workers make them, and the sweeps of each kind.
 
+Accounts take turns: a worker says whose turn it was before, and takes a job of the next one.
+
 A worker claims a job for the time of a lease and renews it while it works. Every claim raises the lease
 epoch, and only the holder of the newest epoch can renew or finish the job. A claim whose lease ends
 unreleased, as when its process was killed, makes the job due again after a back-off.
@@ -20,6 +22,7 @@ from floecat.store.jobs.jobs import DEFAULT_LANE, IS_OPEN, JOB_COLUMNS, NO_LEASE
 from floecat.store.schema import jobs as _jobs
 
 __all__ = [
+    "FIRST_TURN",
     "Lease",
     "claim",
     "delete_finished",
@@ -30,6 +33,10 @@ __all__ = [
     "put_back",
     "renew",
 ]
+
+
+FIRST_TURN: Final = UUID(int=0)
+"""Before the turns of all accounts."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -57,8 +64,9 @@ def claim(
     limit: int = 1,
     lane: str | None = None,
     subject: str | None = None,
+    after_account: UUID = FIRST_TURN,
 ) -> list[JobRow]:
-    """Claims the jobs that have been due for longest. No job goes to two owners.
+    """Claims the jobs of an account that have been due for longest. No job goes to two owners.
 
     Args:
         conn: a transaction of its own.
@@ -70,6 +78,7 @@ def claim(
         limit: most jobs.
         lane: claim jobs that wait in this lane until they are due, instead of those that are due.
         subject: claim due jobs about this alone.
+        after_account: whose turn it was before: the account that has jobs and comes next by its id is first.
 
     Returns:
         The jobs as they are now, in no particular order.
@@ -85,9 +94,13 @@ def claim(
     }
     if subject is not None:
         return [job_row(row) for row in conn.all(_CLAIM_ABOUT, parameters | {"wanted_subject": subject})]
-    if lane is None:
-        return [job_row(row) for row in conn.all(_CLAIM, parameters)]
-    return [job_row(row) for row in conn.all(_CLAIM_IN_LANE, parameters | {"wanted_lane": lane})]
+    statement = _CLAIM if lane is None else _CLAIM_IN_LANE
+    if lane is not None:
+        parameters["wanted_lane"] = lane
+    rows = conn.all(statement, parameters | {"after_account": after_account})
+    if not rows and after_account != FIRST_TURN:
+        rows = conn.all(statement, parameters | {"after_account": FIRST_TURN})
+    return [job_row(row) for row in rows]
 
 
 def may_claim(conn: Connection, kind: str, now_ms: int, lane: str | None = None) -> bool:
@@ -193,7 +206,7 @@ def _due(conditions: Sequence[sa.ColumnElement[bool]]) -> sa.CTE:
     return (
         sa.select(_jobs.c.id)
         .where(*conditions)
-        .order_by(_jobs.c.not_before_ms)
+        .order_by(_jobs.c.account_id, _jobs.c.not_before_ms)
         .limit(LIMIT)
         .with_for_update(skip_locked=True)
         .cte("due")
@@ -243,8 +256,9 @@ _IS_IN_LANE: Final = (
     _jobs.c.state == "waiting",
     _jobs.c.lane == sa.bindparam("wanted_lane"),
 )
-_CLAIM: Final = _claiming(_IS_DUE)
-_CLAIM_IN_LANE: Final = _claiming(_IS_IN_LANE)
+_HAS_NEXT_TURN: Final = _jobs.c.account_id > sa.bindparam("after_account")
+_CLAIM: Final = _claiming((*_IS_DUE, _HAS_NEXT_TURN))
+_CLAIM_IN_LANE: Final = _claiming((*_IS_IN_LANE, _HAS_NEXT_TURN))
 _CLAIM_ABOUT: Final = _claiming((*_IS_DUE, _jobs.c.subject == sa.bindparam("wanted_subject")))
 _ANY_DUE: Final = sa.select(sa.literal(1)).where(*_IS_DUE).limit(1)
 _ANY_IN_LANE: Final = sa.select(sa.literal(1)).where(*_IS_IN_LANE).limit(1)

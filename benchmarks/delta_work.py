@@ -33,7 +33,9 @@ def main() -> None:
     arguments = parser.parse_args()
     with kernel(load_settings()) as opened:
         gateway = opened.settings.gateway
-        call = opened.calls.open(Principal("bench", gateway.default_account_id), gateway.default_prefix)
+        call = opened.catalog.calls.open(
+            Principal("bench", gateway.default_account_id), gateway.default_prefix
+        )
         result = _WORK[arguments.work](opened, call, arguments)
     result["peak_rss_mib"] = _peak_rss_mib()
     print(json.dumps(result))
@@ -41,11 +43,11 @@ def main() -> None:
 
 def _register(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str, Any]:
     """Registers a table, which reads it as far as the settings let a request read."""
-    if _NAMESPACE not in opened.namespaces.list(call, None, PageRequest()).items:
-        opened.namespaces.create(call, _NAMESPACE, {})
+    if _NAMESPACE not in opened.catalog.namespaces.list(call, None, PageRequest()).items:
+        opened.catalog.namespaces.create(call, _NAMESPACE, {})
 
     def register() -> None:
-        opened.delta_registration.register(
+        opened.delta.registration.register(
             call,
             _NAMESPACE,
             arguments.name,
@@ -60,13 +62,13 @@ def _next(opened: Kernel, call: Call, arguments: argparse.Namespace) -> dict[str
     """Loads a table when its log has a new version: in a process that has read no manifest yet, and again."""
     identifier = TableIdentifier(_NAMESPACE, arguments.name)
     table = Path(arguments.location.removeprefix("file://"))
-    opened.tables.load(call, identifier)
+    opened.catalog.tables.load(call, identifier)
     done = []
     for _ in range(2):
         version = add_version(table, with_statistics=arguments.with_statistics)
         time.sleep(opened.settings.gateway.delta_compat.refresh_after.seconds)
-        done.append(_measured(lambda: opened.tables.load(call, identifier)))
-        document = json.loads(opened.tables.load(call, identifier).metadata)
+        done.append(_measured(lambda: opened.catalog.tables.load(call, identifier)))
+        document = json.loads(opened.catalog.tables.load(call, identifier).metadata)
         if document["current-snapshot-id"] != version:
             raise SystemExit(f"The load answered version {document['current-snapshot-id']}, not {version}")
         written = list((table / "metadata").glob(f"{version}-compat-m*.avro"))
@@ -114,7 +116,7 @@ def _materialise_on_spark(opened: Kernel, call: Call, arguments: argparse.Namesp
 def _pipelined(
     opened: Kernel, call: Call, arguments: argparse.Namespace, run_chunks: Callable[[Any], Any] | None
 ) -> dict[str, Any]:
-    pipeline = opened.delta_pipeline()
+    pipeline = opened.delta.pipeline()
     wanted = f"{call.catalog.name}.{TableIdentifier(_NAMESPACE, arguments.name)}"
     entry_id = next(table.entry_id for table in pipeline.tables() if table.name == wanted)
     result = _measured(lambda: pipeline.materialise(entry_id, lambda _done, _all: None, run_chunks))

@@ -69,10 +69,10 @@ def _make_tables(count: int) -> UUID:
     prepare_store(settings)
     with kernel(settings) as opened:
         principal = Principal(name="bench", account_id=settings.gateway.default_account_id)
-        call = opened.calls.open(principal, "floecat")
-        opened.namespaces.create(call, ("bench",), {})
+        call = opened.catalog.calls.open(principal, "floecat")
+        opened.catalog.namespaces.create(call, ("bench",), {})
         request = CreateTable(name="table_0", schema=msgspec.Raw(msgspec.json.encode(_SCHEMA)))
-        opened.commits.create_table(call, ("bench",), request)
+        opened.commits.tables.create_table(call, ("bench",), request)
         catalog_id = call.catalog.id
         with opened.store.read() as conn:
             model = tables.load(conn, catalog_id, TableIdentifier(("bench",), "table_0"), None)

@@ -194,7 +194,7 @@ def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextMa
         prepare_struct_types()
         if is_own:
             kernel.listeners.add(count_purge)
-            kernel.start_workers()
+            kernel.background.start()
         services.process_metrics = ProcessMetrics(kernel, services.memory, threads)
         updates = asyncio.create_task(services.process_metrics.run())
         try:

@@ -111,7 +111,7 @@ class Dispatcher:
         name = parameters.get("prefix") or parameters.get("catalog")
         if kernel is None or name is None:
             return None
-        return kernel.catalogs.storage_of(scope["user"].account_id, unquote(name))
+        return kernel.catalog.catalogs.storage_of(scope["user"].account_id, unquote(name))
 
 
 class _Endpoint:

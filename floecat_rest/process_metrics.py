@@ -41,7 +41,7 @@ class ProcessMetrics:
 
     def __init__(self, kernel: Kernel, memory: MemoryBudget, threads: RequestThreads) -> None:
         self._kernel = kernel
-        self._budgets = (kernel.memory, memory)
+        self._budgets = (kernel.parts.memory, memory)
         self._threads = threads
         self._told: Counts[tuple[str, str]] = Counts()
 
@@ -67,7 +67,7 @@ class ProcessMetrics:
     def _totals(self) -> Iterator[tuple[str, str, int]]:
         for outcome, total in self._kernel.parts.writes.outcomes.items():
             yield "commits", outcome, total
-        for outcome, total in self._kernel.delta_refreshes.items():
+        for outcome, total in self._kernel.delta.refreshes.items():
             yield "refreshes", outcome, total
         counts = self._kernel.files.counters.counts
         for kind in _REQUESTS:

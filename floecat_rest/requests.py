@@ -149,7 +149,7 @@ class CatalogRequest(Request[Principal, None, Any]):
             ForbiddenError: the principal may not use the catalog.
             NoSuchWarehouseError: the catalog does not exist.
         """
-        return self.kernel.calls.open(self.principal, self._catalog())
+        return self.kernel.catalog.calls.open(self.principal, self._catalog())
 
     def mutation(self, body: bytes = b"") -> Call:
         """As `call`, with the idempotency key of a request that changes something.
@@ -169,19 +169,19 @@ class CatalogRequest(Request[Principal, None, Any]):
 
     def namespace(self, call: Call) -> Namespace:
         """The namespace that the path names."""
-        return self.kernel.resolver.namespace(call, self.path_params["namespace"])
+        return self.kernel.catalog.resolver.namespace(call, self.path_params["namespace"])
 
     def entry(self, call: Call, parameter: str = "table") -> TableIdentifier:
         """The table or view that the path names."""
         params = self.path_params
-        return self.kernel.resolver.entry(call, params["namespace"], params[parameter])
+        return self.kernel.catalog.resolver.entry(call, params["namespace"], params[parameter])
 
     def parent(self, call: Call) -> Namespace | None:
         """The namespace of the query parameter `parent`; None if it is absent or empty."""
         for part in self.scope["query_string"].decode("latin-1").split("&"):
             name, _, value = part.partition("=")
             if name == "parent":
-                return self.kernel.resolver.parent(call, value)
+                return self.kernel.catalog.resolver.parent(call, value)
         return None
 
     def read(self, body: bytes, kind: type[T]) -> T:

@@ -34,7 +34,7 @@ def storages_at(files: FileIO | None = None, shared_locations: Sequence[str] = (
 
 def call_on(kernel: Kernel, call: Call) -> Call:
     """The call of one kernel on another one over the same store: with that one's storage."""
-    return msgspec.structs.replace(call, catalog=kernel.catalogs.by_id(call.catalog.id))
+    return msgspec.structs.replace(call, catalog=kernel.catalog.catalogs.by_id(call.catalog.id))
 
 
 def _access(files: FileIO | None, endpoint: str | None) -> StorageAccess:

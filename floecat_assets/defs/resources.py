@@ -45,11 +45,11 @@ class KernelResource(dg.ConfigurableResource[None]):
 
     def events(self) -> CatalogEvents:
         """The commit logs of all catalogs; raises what `open` raises."""
-        return self.open().events
+        return self.open().events.commits
 
     def lost_files(self) -> LostFiles:
         """Finds metadata files that are gone; raises what `open` raises."""
-        return self.open().lost_files
+        return self.open().events.lost_files
 
     def delta_pipeline(self) -> DeltaPipeline:
         """What the pipeline asks about Delta tables; raises what `open` raises.
@@ -57,11 +57,11 @@ class KernelResource(dg.ConfigurableResource[None]):
         Raises:
             UnsupportedOperationError: Delta tables are turned off.
         """
-        return self.open().delta_pipeline()
+        return self.open().delta.pipeline()
 
     def connector_scans(self) -> ConnectorScans:
         """Scans for tables; raises what `open` raises."""
-        return self.open().connector_scans
+        return self.open().connectors.scans
 
     def now_ms(self) -> int:
         """The time, in ms since 1970; raises what `open` raises."""

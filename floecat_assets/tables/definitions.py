@@ -35,9 +35,9 @@ def load_specs() -> Sequence[dg.AssetSpec]:
     try:
         settings = load_settings()
         with kernel(settings) as opened:
-            entries = list(islice(opened.live_entries, settings.pipeline.table_assets))
+            entries = list(islice(opened.events.live_entries, settings.pipeline.table_assets))
             links = TableLinks(settings.pipeline.catalog_url, opened.separator)
-            return table_specs(entries, links, opened.view_queries, settings.limits)
+            return table_specs(entries, links, opened.events.view_queries, settings.limits)
     except FloecatError as error:
         _log.warning("no assets of tables: %s", error.message)
         return ()

@@ -123,7 +123,7 @@ def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> 
     with kernel(settings) as opened:
         yield (
             opened,
-            opened.calls.open_as_operator(
+            opened.catalog.calls.open_as_operator(
                 _PRINCIPAL, account or gateway.default_account_id, catalog or gateway.default_prefix
             ),
         )

@@ -42,10 +42,10 @@ class ConfigController(Controller):
         """
         gateway = request.services.settings.gateway
         name = warehouse or gateway.default_prefix
-        catalog = request.kernel.calls.open_warehouse(request.principal, name).catalog
+        catalog = request.kernel.catalog.calls.open_warehouse(request.principal, name).catalog
         prefix = encode_segment(catalog.name)
         overrides = {"namespace-separator": request.kernel.separator.config_value}
-        planning_mode = request.kernel.loader.planning_mode(catalog)
+        planning_mode = request.kernel.catalog.loader.planning_mode(catalog)
         if planning_mode is not None:
             overrides[SCAN_PLANNING_MODE] = planning_mode
         if warehouse == catalog.name:

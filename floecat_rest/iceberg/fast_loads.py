@@ -70,15 +70,15 @@ class FastLoadAnswers:
         except FloecatError:
             return None
         try:
-            call = kernel.calls.remembered(principal, prefix)
+            call = kernel.catalog.calls.remembered(principal, prefix)
             if call is None:
                 return None
             tags = list_of(headers, b"if-none-match")
-            load = kernel.fast_loads.load(call, identifier, mode, tags)
+            load = kernel.catalog.fast_loads.load(call, identifier, mode, tags)
         except FloecatError:
             return None  # the application meets the same error and renders it
         if load.state == "waits":
-            in_thread = partial(kernel.fast_loads.load, call, identifier, mode, tags, may_wait=True)
+            in_thread = partial(kernel.catalog.fast_loads.load, call, identifier, mode, tags, may_wait=True)
             try:
                 load = await get_running_loop().run_in_executor(None, in_thread)
             except FloecatError as error:

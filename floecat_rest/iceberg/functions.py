@@ -32,7 +32,7 @@ class FunctionsController(Controller):
     ) -> ListFunctionsResponse:
         """An empty list, if the namespace exists."""
         call = request.call()
-        request.kernel.namespaces.exists(call, request.namespace(call))
+        request.kernel.catalog.namespaces.exists(call, request.namespace(call))
         return ListFunctionsResponse()
 
 
@@ -47,6 +47,6 @@ class FunctionController(Controller):
         """404: there are no functions."""
         call = request.call()
         namespace = request.namespace(call)
-        request.kernel.namespaces.exists(call, namespace)
+        request.kernel.catalog.namespaces.exists(call, namespace)
         identifier = TableIdentifier(namespace, decode_segment(function).literal)
         raise NoSuchFunctionError(f"Function does not exist: {identifier}")

@@ -22,4 +22,4 @@ class MetricsController(Controller):
         """Validates a report and keeps it."""
         check_media_type(request.header(b"content-type"))
         call = request.call()
-        request.kernel.metrics.report(call, request.entry(call), body)
+        request.kernel.catalog.metrics.report(call, request.entry(call), body)

@@ -33,14 +33,18 @@ class NamespacesController(Controller):
     ) -> ListNamespacesResponse:
         """Direct children of `parent`, or the top level."""
         call = request.call()
-        page = request.kernel.namespaces.list(call, request.parent(call), PageRequest(page_token, page_size))
+        page = request.kernel.catalog.namespaces.list(
+            call, request.parent(call), PageRequest(page_token, page_size)
+        )
         return ListNamespacesResponse(page.items, page.next_token)
 
     @post(operation_id="createNamespace", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def create_namespace(self, request: CatalogRequest, body: RawBody) -> NamespaceInfo:
         """Creates a namespace, together with parents that are missing."""
         sent = request.read(body, CreateNamespaceRequest)
-        return request.kernel.namespaces.create(request.mutation(body), sent.namespace, sent.properties or {})
+        return request.kernel.catalog.namespaces.create(
+            request.mutation(body), sent.namespace, sent.properties or {}
+        )
 
 
 class NamespaceController(Controller):
@@ -55,7 +59,7 @@ class NamespaceController(Controller):
     def load_namespace(self, request: CatalogRequest) -> NamespaceInfo:
         """The namespace and its properties."""
         call = request.call()
-        return request.kernel.namespaces.load(call, request.namespace(call))
+        return request.kernel.catalog.namespaces.load(call, request.namespace(call))
 
     @head(
         operation_id="namespaceExists",
@@ -66,13 +70,13 @@ class NamespaceController(Controller):
     def namespace_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
-        request.kernel.namespaces.exists(call, request.namespace(call))
+        request.kernel.catalog.namespaces.exists(call, request.namespace(call))
 
     @delete(operation_id="dropNamespace", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_namespace(self, request: CatalogRequest) -> None:
         """Removes an empty namespace."""
         call = request.mutation()
-        request.kernel.namespaces.drop(call, request.namespace(call))
+        request.kernel.catalog.namespaces.drop(call, request.namespace(call))
 
 
 class NamespacePropertiesController(Controller):
@@ -86,6 +90,6 @@ class NamespacePropertiesController(Controller):
         """Sets and removes properties."""
         sent = request.read(body, UpdateNamespacePropertiesRequest)
         call = request.mutation(body)
-        return request.kernel.namespaces.update_properties(
+        return request.kernel.catalog.namespaces.update_properties(
             call, request.namespace(call), sent.removals or [], sent.updates or {}
         )

@@ -42,7 +42,7 @@ class PlansController(Controller):
         """Plans a scan: its tasks, or how to get at them."""
         sent = request.read(body, PlanTableScan)
         call = request.mutation(body)
-        answer = request.kernel.plans.plan(call, request.entry(call), sent, _client(request))
+        answer = request.kernel.planning.plans.plan(call, request.entry(call), sent, _client(request))
         return _answered(request, answer, with_id=True)
 
 
@@ -56,14 +56,14 @@ class PlanController(Controller):
     def fetch_planning_result(self, request: CatalogRequest) -> Answer:
         """What became of a plan."""
         call = request.call()
-        answer = request.kernel.plans.result(call, request.entry(call), _plan_id(request))
+        answer = request.kernel.planning.plans.result(call, request.entry(call), _plan_id(request))
         return _answered(request, answer)
 
     @delete(operation_id="cancelPlanning", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_planning(self, request: CatalogRequest) -> None:
         """Ends a plan and frees what it takes."""
         call = request.call()
-        request.kernel.plans.cancel(call, request.entry(call), _plan_id(request))
+        request.kernel.planning.plans.cancel(call, request.entry(call), _plan_id(request))
 
 
 class ScanTasksController(Controller):
@@ -77,7 +77,7 @@ class ScanTasksController(Controller):
         """The file scan tasks of a plan task."""
         sent = request.read(body, FetchScanTasksRequest)
         call = request.mutation(body)
-        fields = request.kernel.plan_tasks.fetch(call, request.entry(call), sent.plan_task)
+        fields = request.kernel.planning.tasks.fetch(call, request.entry(call), sent.plan_task)
         return Answer(200, b"{%b}" % fields)
 
 

@@ -56,7 +56,7 @@ class TablesController(Controller):
         """Identifiers of the tables, by name."""
         call = request.call()
         page = PageRequest(page_token, page_size)
-        found = request.kernel.tables.list(call, request.namespace(call), page, table_type)
+        found = request.kernel.catalog.tables.list(call, request.namespace(call), page, table_type)
         return list_tables(found, table_type)
 
     @post(operation_id="createTable", status_code=200, sync_to_thread=True)
@@ -65,7 +65,7 @@ class TablesController(Controller):
         sent = request.read(body, CreateTable)
         call = request.mutation(body)
         namespace = request.namespace(call)
-        commits = request.kernel.commits
+        commits = request.kernel.commits.tables
         if sent.stage_create:
             return request.table_answer(commits.stage_table(call, namespace, sent, request.stage_id()))
         return request.table_answer(commits.create_table(call, namespace, sent))
@@ -95,7 +95,7 @@ class TableController(Controller):
     def table_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
-        request.kernel.tables.exists(call, request.entry(call))
+        request.kernel.catalog.tables.exists(call, request.entry(call))
 
     @post(operation_id="updateTable", status_code=200, sync_to_thread=True)
     def commit_table(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
@@ -103,7 +103,7 @@ class TableController(Controller):
         sent = request.read(body, CommitTableRequest)
         call = request.mutation(body)
         change = TableChange(request.entry(call), sent.requirements or [], sent.updates or [])
-        table = request.kernel.commits.commit(call, change, request.stage_id())
+        table = request.kernel.commits.tables.commit(call, change, request.stage_id())
         return request.table_answer(table, with_config=False)
 
     @delete(operation_id="dropTable", opt={WITHOUT_STORAGE: True})
@@ -113,7 +113,7 @@ class TableController(Controller):
         purge_requested: Annotated[bool, QueryParameter(name="purgeRequested")] = False,
     ) -> None:
         """Removes the table, and with `purgeRequested` its files, some time later."""
-        if purge_requested and request.kernel.drops.purges_at_once:
+        if purge_requested and request.kernel.purge.drops.purges_at_once:
             await in_storage_thread(partial(_drop, request, purge=True))
         else:
             await sync_to_thread(_drop, request, purge=purge_requested)
@@ -122,14 +122,14 @@ class TableController(Controller):
 def _drop(request: CatalogRequest, *, purge: bool) -> None:
     call = request.mutation()
     request_id = request_id_of(request.scope)
-    request.kernel.drops.drop(call, request.entry(call), purge=purge, request_id=request_id)
+    request.kernel.purge.drops.drop(call, request.entry(call), purge=purge, request_id=request_id)
 
 
 def _load(request: CatalogRequest, snapshots: str) -> DocumentResponse | Callable[[], DocumentResponse]:
     """The answer, or what makes it where that takes long."""
     call = request.call()
     start = partial(
-        request.kernel.loader.start,
+        request.kernel.catalog.loader.start,
         call,
         request.entry(call),
         snapshots,
@@ -157,7 +157,7 @@ class UnregisterTableController(Controller):
     def unregister_table(self, request: CatalogRequest) -> DocumentResponse:
         """Removes the table, leaves its files, and returns its last metadata."""
         call = request.mutation()
-        table = request.kernel.drops.unregister(call, request.entry(call))
+        table = request.kernel.purge.drops.unregister(call, request.entry(call))
         return request.table_answer(table, with_config=False)
 
 
@@ -172,7 +172,7 @@ class RegisterTableController(Controller):
         """Registers a metadata file as a table."""
         sent = request.read(body, RegisterTableRequest)
         call = request.mutation(body)
-        table = request.kernel.registration.register_table(
+        table = request.kernel.commits.registration.register_table(
             call,
             request.namespace(call),
             sent.name,
@@ -193,6 +193,6 @@ class RenameTableController(Controller):
     def rename_table(self, request: CatalogRequest, body: RawBody) -> None:
         """Renames a table, or moves it to another namespace."""
         sent = request.read(body, RenameTableRequest)
-        request.kernel.tables.rename(
+        request.kernel.catalog.tables.rename(
             request.mutation(body), sent.source.to_identifier(), sent.destination.to_identifier()
         )

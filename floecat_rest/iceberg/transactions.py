@@ -26,4 +26,4 @@ class TransactionController(Controller):
             TableChange(change.identifier.to_identifier(), change.requirements or [], change.updates or [])
             for change in sent.table_changes
         ]
-        request.kernel.commits.commit_transaction(request.mutation(body), changes)
+        request.kernel.commits.tables.commit_transaction(request.mutation(body), changes)

@@ -36,14 +36,14 @@ class ViewsController(Controller):
         """Identifiers of the views, by name."""
         call = request.call()
         page = PageRequest(page_token, page_size)
-        return list_tables(request.kernel.views.list(call, request.namespace(call), page))
+        return list_tables(request.kernel.catalog.views.list(call, request.namespace(call), page))
 
     @post(operation_id="createView", status_code=200, sync_to_thread=True)
     def create_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Creates a view."""
         sent = request.read(body, CreateView)
         call = request.mutation(body)
-        return request.view_answer(request.kernel.view_commits.create(call, request.namespace(call), sent))
+        return request.view_answer(request.kernel.commits.views.create(call, request.namespace(call), sent))
 
 
 class ViewController(Controller):
@@ -56,7 +56,7 @@ class ViewController(Controller):
     def load_view(self, request: CatalogRequest) -> DocumentResponse:
         """The view with its metadata document."""
         call = request.call()
-        return request.view_answer(request.kernel.views.load(call, request.entry(call, "view")))
+        return request.view_answer(request.kernel.catalog.views.load(call, request.entry(call, "view")))
 
     @head(
         operation_id="viewExists",
@@ -67,14 +67,14 @@ class ViewController(Controller):
     def view_exists(self, request: CatalogRequest) -> None:
         """204 if it exists."""
         call = request.call()
-        request.kernel.views.exists(call, request.entry(call, "view"))
+        request.kernel.catalog.views.exists(call, request.entry(call, "view"))
 
     @post(operation_id="replaceView", status_code=200, sync_to_thread=True)
     def replace_view(self, request: CatalogRequest, body: RawBody) -> DocumentResponse:
         """Checks the requirements and applies the updates."""
         sent = request.read(body, CommitViewRequest)
         call = request.mutation(body)
-        view = request.kernel.view_commits.replace(
+        view = request.kernel.commits.views.replace(
             call, request.entry(call, "view"), sent.requirements or [], sent.updates or []
         )
         return request.view_answer(view)
@@ -83,7 +83,7 @@ class ViewController(Controller):
     def drop_view(self, request: CatalogRequest) -> None:
         """Removes the view."""
         call = request.mutation()
-        request.kernel.views.drop(call, request.entry(call, "view"))
+        request.kernel.catalog.views.drop(call, request.entry(call, "view"))
 
 
 class RegisterViewController(Controller):
@@ -97,7 +97,7 @@ class RegisterViewController(Controller):
         """Registers a metadata file as a view."""
         sent = request.read(body, RegisterViewRequest)
         call = request.mutation(body)
-        view = request.kernel.view_commits.register(
+        view = request.kernel.commits.views.register(
             call, request.namespace(call), sent.name, sent.metadata_location
         )
         return request.view_answer(view)
@@ -113,6 +113,6 @@ class RenameViewController(Controller):
     def rename_view(self, request: CatalogRequest, body: RawBody) -> None:
         """Renames a view, or moves it to another namespace."""
         sent = request.read(body, RenameTableRequest)
-        request.kernel.views.rename(
+        request.kernel.catalog.views.rename(
             request.mutation(body), sent.source.to_identifier(), sent.destination.to_identifier()
         )

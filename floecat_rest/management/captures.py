@@ -44,7 +44,7 @@ class TableCapturesController(ManagementController):
         self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
     ) -> CapturedSnapshotsResponse:
         """What was captured of each snapshot, when, and from how many of its data files; at most 1,000."""
-        call, captures = request.call(), request.kernel.captures
+        call, captures = request.call(), request.kernel.statistics.captures
         found = captures.snapshot_page(call, request.entry(call), page_token, listed_size(page_size))
         return CapturedSnapshotsResponse(found.items, found.next_token)
 
@@ -52,7 +52,7 @@ class TableCapturesController(ManagementController):
     def capture(self, request: CatalogRequest, body: RawBody) -> ListCapturesResponse:
         """Captures a snapshot now and waits for it, or asks for the capture of all snapshots."""
         sent = request.read(body or b"{}", CaptureRequest)
-        call, captures = request.call(), request.kernel.captures
+        call, captures = request.call(), request.kernel.statistics.captures
         if sent.all_snapshots:
             if sent != CaptureRequest(all_snapshots=True):
                 raise BadRequestError("Invalid all-snapshots: it goes with no other field")
@@ -76,13 +76,13 @@ class CatalogCapturePolicyController(ManagementController):
     @get(operation_id="loadCatalogCapturePolicy", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_policy(self, request: CatalogRequest) -> CapturePolicy:
         """What is captured: by properties of the catalog, then by the settings."""
-        return request.kernel.capture_policies.get(request.call(), None)
+        return request.kernel.statistics.policies.get(request.call(), None)
 
     @put(operation_id="replaceCatalogCapturePolicy", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def replace_policy(self, request: CatalogRequest, body: RawBody) -> CapturePolicy:
         """Replaces what the catalog sets by itself, as properties. Other processes see it within 5 s."""
         sent = request.read(body, PolicyChange)
-        return request.kernel.capture_policies.change(request.mutation(body), None, sent)
+        return request.kernel.statistics.policies.change(request.mutation(body), None, sent)
 
     @delete(
         operation_id="deleteCatalogCapturePolicy",
@@ -92,7 +92,7 @@ class CatalogCapturePolicyController(ManagementController):
     )
     def delete_policy(self, request: CatalogRequest) -> CapturePolicy:
         """Deletes what the catalog sets by itself; the answer is what it inherits."""
-        return request.kernel.capture_policies.change(request.mutation(), None, PolicyChange())
+        return request.kernel.statistics.policies.change(request.mutation(), None, PolicyChange())
 
 
 class CapturePolicyController(ManagementController):
@@ -104,20 +104,20 @@ class CapturePolicyController(ManagementController):
     def load_policy(self, request: CatalogRequest) -> CapturePolicy:
         """What is captured: by properties of the table, then of its catalog, then by the settings."""
         call = request.call()
-        return request.kernel.capture_policies.get(call, request.entry(call))
+        return request.kernel.statistics.policies.get(call, request.entry(call))
 
     @put(operation_id="replaceCapturePolicy", sync_to_thread=True)
     def replace_policy(self, request: CatalogRequest, body: RawBody) -> CapturePolicy:
         """Replaces what the table sets by itself, as properties, by a commit."""
         sent = request.read(body, PolicyChange)
         call = request.mutation(body)
-        return request.kernel.capture_policies.change(call, request.entry(call), sent)
+        return request.kernel.statistics.policies.change(call, request.entry(call), sent)
 
     @delete(operation_id="deleteCapturePolicy", status_code=200, sync_to_thread=True)
     def delete_policy(self, request: CatalogRequest) -> CapturePolicy:
         """Deletes what the table sets by itself, by a commit; the answer is what it inherits."""
         call = request.mutation()
-        return request.kernel.capture_policies.change(call, request.entry(call), PolicyChange())
+        return request.kernel.statistics.policies.change(call, request.entry(call), PolicyChange())
 
 
 class CapturesController(ManagementController):
@@ -143,7 +143,7 @@ class CapturesController(ManagementController):
         page_size: PageSize = None,
     ) -> ListCapturesResponse:
         """Captures, oldest first; at most 1,000."""
-        found = request.kernel.captures.page(
+        found = request.kernel.statistics.captures.page(
             request.call(), states or (), table, listed_after(page_token), listed_size(page_size)
         )
         return ListCapturesResponse(found.rows, str(found.rows[-1].id) if found.has_more else None)
@@ -157,7 +157,7 @@ class CaptureController(ManagementController):
     @get(operation_id="loadCapture", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_capture(self, request: CatalogRequest) -> CaptureInfo:
         """The capture, how far it is, and its groups of files."""
-        return request.kernel.captures.get(request.call(), _capture_id(request))
+        return request.kernel.statistics.captures.get(request.call(), _capture_id(request))
 
 
 class CancelCaptureController(ManagementController):
@@ -168,7 +168,7 @@ class CancelCaptureController(ManagementController):
     @post(operation_id="cancelCapture", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_capture(self, request: CatalogRequest) -> CaptureInfo:
         """Cancels a capture with its groups; one that runs stops before its next file."""
-        return request.kernel.captures.cancel(request.call(), _capture_id(request))
+        return request.kernel.statistics.captures.cancel(request.call(), _capture_id(request))
 
 
 def _capture_id(request: CatalogRequest) -> UUID:

@@ -29,14 +29,14 @@ class ManagedCatalogsController(ManagementController):
         self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
     ) -> ListCatalogsResponse:
         """The catalogs that the principal may use, by name; at most 1,000."""
-        found = request.kernel.catalog_directory.list(request.principal, page_token, listed_size(page_size))
+        found = request.kernel.catalog.directory.list(request.principal, page_token, listed_size(page_size))
         return ListCatalogsResponse([catalog_response(each) for each in found.items], found.next_token)
 
     @post(operation_id="createCatalog", status_code=201, sync_to_thread=True)
     def create_catalog(self, request: CatalogRequest, body: RawBody) -> CatalogResponse:
         """Creates a catalog, once a small file could be written at its location and deleted again."""
         sent = request.read(body, CreateCatalogRequest)
-        made = request.kernel.catalog_directory.create(request.principal, sent.to_kernel())
+        made = request.kernel.catalog.directory.create(request.principal, sent.to_kernel())
         return catalog_response(made)
 
 
@@ -54,7 +54,7 @@ class ManagedCatalogController(ManagementController):
     def update_catalog(self, request: CatalogRequest, body: RawBody) -> CatalogResponse:
         """Adds allowed locations, and removes some in which no table, view, connector or open job lies."""
         sent = request.read(body, UpdateCatalogRequest)
-        changed = request.kernel.catalog_changes.update(
+        changed = request.kernel.catalog.changes.update(
             request.call(), add=sent.add_locations, remove=sent.remove_locations
         )
         return catalog_response(changed)
@@ -62,4 +62,4 @@ class ManagedCatalogController(ManagementController):
     @delete(operation_id="dropCatalog", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_catalog(self, request: CatalogRequest) -> None:
         """Deletes a catalog that has no namespaces, connectors and unfinished jobs."""
-        request.kernel.catalog_changes.delete(request.call())
+        request.kernel.catalog.changes.delete(request.call())

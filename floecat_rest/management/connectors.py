@@ -35,14 +35,14 @@ class ConnectorsController(ManagementController):
         self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
     ) -> ListConnectorsResponse:
         """Connectors, by name; at most 1,000."""
-        found = request.kernel.connectors.page(request.call(), page_token, listed_size(page_size))
+        found = request.kernel.connectors.connectors.page(request.call(), page_token, listed_size(page_size))
         return ListConnectorsResponse([connector_response(each) for each in found.items], found.next_token)
 
     @post(operation_id="createConnector", status_code=201, sync_to_thread=True)
     def create_connector(self, request: CatalogRequest, body: RawBody) -> ConnectorResponse:
         """Creates a connector. It is scanned by a schedule, or on request."""
         sent = request.read(body, CreateConnectorRequest)
-        made = request.kernel.connectors.create(request.mutation(body), sent.to_kernel())
+        made = request.kernel.connectors.connectors.create(request.mutation(body), sent.to_kernel())
         return connector_response(made)
 
 
@@ -54,12 +54,12 @@ class ConnectorController(ManagementController):
     @get(operation_id="loadConnector", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_connector(self, request: CatalogRequest) -> ConnectorResponse:
         """The connector, and how its last scan went."""
-        return connector_response(request.kernel.connectors.load(request.call(), _name(request)))
+        return connector_response(request.kernel.connectors.connectors.load(request.call(), _name(request)))
 
     @delete(operation_id="dropConnector", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_connector(self, request: CatalogRequest) -> None:
         """Removes the connector; the tables that it found stay."""
-        request.kernel.connectors.drop(request.mutation(), _name(request))
+        request.kernel.connectors.connectors.drop(request.mutation(), _name(request))
 
 
 class ConnectorScanController(ManagementController):
@@ -70,7 +70,7 @@ class ConnectorScanController(ManagementController):
     @post(operation_id="scanConnector", status_code=200, sync_to_thread=True)
     def scan_connector(self, request: CatalogRequest) -> ScanResponse:
         """Scans now, registers new tables, and reports the outcome of each."""
-        report = request.kernel.connector_scans.scan(request.call(), _name(request))
+        report = request.kernel.connectors.scans.scan(request.call(), _name(request))
         return scan_response(report, request_id_of(request.scope))
 
 

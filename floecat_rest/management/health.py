@@ -72,4 +72,4 @@ class MetricsPageController(PrometheusController):
 
 
 def _gauges(kernel: Kernel) -> StoreGauges:
-    return StoreGauges(kernel.purges.totals(), kernel.jobs.count())
+    return StoreGauges(kernel.purge.operations.totals(), kernel.jobs.count())

@@ -47,7 +47,7 @@ class PurgesController(ManagementController):
         page_size: PageSize = None,
     ) -> ListPurgesResponse:
         """Purges, oldest first, at most 1,000; those that failed for good are in the state `DEAD_LETTER`."""
-        found = request.kernel.purges.page(
+        found = request.kernel.purge.operations.page(
             request.call(), states or (), table, listed_after(page_token), listed_size(page_size)
         )
         return list_response(found.rows, more=found.has_more)
@@ -61,7 +61,7 @@ class PurgeController(ManagementController):
     @get(operation_id="loadPurge", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_purge(self, request: CatalogRequest) -> PurgeResponse:
         """The purge, how far it is, and the files that could not be deleted."""
-        return purge_response(request.kernel.purges.get(request.call(), _purge_id(request)))
+        return purge_response(request.kernel.purge.operations.get(request.call(), _purge_id(request)))
 
 
 class RetryPurgeController(ManagementController):
@@ -72,7 +72,7 @@ class RetryPurgeController(ManagementController):
     @post(operation_id="retryPurge", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def retry_purge(self, request: CatalogRequest) -> PurgeResponse:
         """Makes a purge due now that failed for good or was cancelled."""
-        return purge_response(request.kernel.purges.retry(request.call(), _purge_id(request)))
+        return purge_response(request.kernel.purge.operations.retry(request.call(), _purge_id(request)))
 
 
 class CancelPurgeController(ManagementController):
@@ -83,7 +83,7 @@ class CancelPurgeController(ManagementController):
     @post(operation_id="cancelPurge", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_purge(self, request: CatalogRequest, force: FromQuery[bool] = False) -> PurgeResponse:
         """Cancels a purge that has not begun; with `force` one that has, which then stops halfway."""
-        purges = request.kernel.purges
+        purges = request.kernel.purge.operations
         return purge_response(purges.cancel(request.call(), _purge_id(request), force=force))
 
 

@@ -62,7 +62,7 @@ class StatisticsController(ManagementController):
         """Rows, nulls, bounds and distinct values, by target; at most 1,000 records."""
         call = request.call()
         page = PageRequest(page_token, page_size)
-        snapshot_id, found = request.kernel.statistics.list(
+        snapshot_id, found = request.kernel.statistics.targets.list(
             call, request.entry(call), snapshot, _kind(kind), page
         )
         return StatisticsResponse(snapshot_id, found.items, found.next_token)
@@ -85,7 +85,9 @@ class StatisticsController(ManagementController):
         call = request.mutation(body)
         strict = order == "strict"
         return PutResponse(
-            request.kernel.statistics.put(call, request.entry(call), snapshot, sent.records, strict=strict)
+            request.kernel.statistics.targets.put(
+                call, request.entry(call), snapshot, sent.records, strict=strict
+            )
         )
 
 
@@ -98,7 +100,7 @@ class TargetStatisticsController(ManagementController):
     def load_statistics(self, request: CatalogRequest, snapshot: Snapshot = None) -> StatisticsRecord:
         """The record of a target, by its storage id."""
         call, target = request.call(), request.path_params["target"]
-        return request.kernel.statistics.get(call, request.entry(call), snapshot, target)
+        return request.kernel.statistics.targets.get(call, request.entry(call), snapshot, target)
 
 
 class IndexArtifactsController(ManagementController):
@@ -117,7 +119,9 @@ class IndexArtifactsController(ManagementController):
         """Files that index a data file each; at most 1,000."""
         call = request.call()
         page = PageRequest(page_token, page_size)
-        snapshot_id, found = request.kernel.index_artifacts.list(call, request.entry(call), snapshot, page)
+        snapshot_id, found = request.kernel.statistics.index_artifacts.list(
+            call, request.entry(call), snapshot, page
+        )
         return IndexArtifactsResponse(snapshot_id, found.items, found.next_token)
 
     @post(operation_id="putIndexArtifacts", status_code=200, sync_to_thread=True)
@@ -126,7 +130,7 @@ class IndexArtifactsController(ManagementController):
         sent = request.read(body, PutIndexArtifactsRequest)
         call = request.mutation(body)
         return PutResponse(
-            request.kernel.index_artifacts.put(call, request.entry(call), snapshot, sent.artifacts)
+            request.kernel.statistics.index_artifacts.put(call, request.entry(call), snapshot, sent.artifacts)
         )
 
 
@@ -139,7 +143,7 @@ class IndexArtifactController(ManagementController):
     def load_artifact(self, request: CatalogRequest, snapshot: Snapshot = None) -> IndexArtifact:
         """The artifact of a data file, by the storage id of the file."""
         call, target = request.call(), request.path_params["target"]
-        return request.kernel.index_artifacts.get(call, request.entry(call), snapshot, target)
+        return request.kernel.statistics.index_artifacts.get(call, request.entry(call), snapshot, target)
 
 
 class ConstraintsController(ManagementController):
@@ -151,7 +155,7 @@ class ConstraintsController(ManagementController):
     def load_constraints(self, request: CatalogRequest, snapshot: Snapshot = None) -> SnapshotConstraints:
         """Those that were put, and those of the metadata: identifier fields, NOT NULL, CHECK of Delta."""
         call = request.call()
-        return request.kernel.constraints.get(call, request.entry(call), snapshot)
+        return request.kernel.statistics.constraints.get(call, request.entry(call), snapshot)
 
     @put(operation_id="replaceConstraints", sync_to_thread=True)
     def replace_constraints(
@@ -160,7 +164,7 @@ class ConstraintsController(ManagementController):
         """Replaces the bundle that was put."""
         bundle = _bundle(request, body)
         call = request.mutation(body)
-        return request.kernel.constraints.put(call, request.entry(call), snapshot, bundle)
+        return request.kernel.statistics.constraints.put(call, request.entry(call), snapshot, bundle)
 
     @post(operation_id="addConstraints", status_code=200, sync_to_thread=True)
     def add_constraints(
@@ -178,7 +182,7 @@ class ConstraintsController(ManagementController):
         if mode not in ("merge", "append"):
             raise BadRequestError("Invalid mode: must be merge or append")
         call = request.mutation(body)
-        constraints = request.kernel.constraints
+        constraints = request.kernel.statistics.constraints
         add = constraints.merge if mode == "merge" else constraints.append
         return add(call, request.entry(call), snapshot, bundle)
 
@@ -191,7 +195,7 @@ class ConstraintsController(ManagementController):
     ) -> SnapshotConstraints:
         """Deletes the constraint of a name, or the bundle."""
         call = request.mutation()
-        return request.kernel.constraints.delete(call, request.entry(call), snapshot, name)
+        return request.kernel.statistics.constraints.delete(call, request.entry(call), snapshot, name)
 
 
 class ConstraintBundlesController(ManagementController):
@@ -206,7 +210,7 @@ class ConstraintBundlesController(ManagementController):
         """The bundles that were put, by snapshot."""
         call = request.call()
         page = PageRequest(page_token, page_size)
-        found = request.kernel.constraints.list(call, request.entry(call), page)
+        found = request.kernel.statistics.constraints.list(call, request.entry(call), page)
         return ListConstraintsResponse(found.items, found.next_token)
 
 

@@ -47,4 +47,6 @@ class ExplainController(ManagementController):
         """What each stage of the plan of a scan leaves, and what it costs."""
         sent = request.read(body, ExplainRequest)
         call = request.call()
-        return request.kernel.explanations.explain(call, request.entry(call), sent.filter, sent.snapshot)
+        return request.kernel.planning.explanations.explain(
+            call, request.entry(call), sent.filter, sent.snapshot
+        )

@@ -118,5 +118,5 @@ def _catalog_on_disk(server: CatalogServer) -> str:
     settings = load_settings(environ={}, overrides={"floecat.data-dir": str(server.data_dir)})
     location = (server.data_dir / "elsewhere").as_uri()
     with kernel(settings) as opened:
-        opened.catalogs.create(settings.gateway.default_account_id, "elsewhere", location)
+        opened.catalog.catalogs.create(settings.gateway.default_account_id, "elsewhere", location)
     return f"{server.base_url}/v1/elsewhere/namespaces"

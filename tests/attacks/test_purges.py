@@ -43,18 +43,18 @@ class Lakes:
 
     def account(self, name: str, location: str) -> Call:
         account_id = uuids.uuid7()
-        self.kernel.catalogs.create(account_id, name, (self.folder / location).as_uri())
-        call = self.kernel.calls.open(Principal(name, account_id), name)
-        self.kernel.namespaces.create(call, T.namespace, {})
+        self.kernel.catalog.catalogs.create(account_id, name, (self.folder / location).as_uri())
+        call = self.kernel.catalog.calls.open(Principal(name, account_id), name)
+        self.kernel.catalog.namespaces.create(call, T.namespace, {})
         return call
 
     def register(self, call: Call, table: TableFiles) -> UUID:
-        self.kernel.registration.register_table(call, T.namespace, T.name, table.metadata_location)
-        return next(each.id for each in self.kernel.tables.list_all(call))
+        self.kernel.commits.registration.register_table(call, T.namespace, T.name, table.metadata_location)
+        return next(each.id for each in self.kernel.catalog.tables.list_all(call))
 
     def drop(self, call: Call) -> Drained:
-        self.kernel.drops.drop(call, T, purge=True)
-        return self.kernel.purge_queue.drain_once()
+        self.kernel.purge.drops.drop(call, T, purge=True)
+        return self.kernel.purge.queue.drain_once()
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_table_that_cannot_be_read_stops_no_purge_of_another_account(lakes: La
     (job,) = lakes.kernel.jobs.list(hostile)
     assert REFUSED in (job.last_error or "")
     lakes.register(honest, table_at(lakes, honest))
-    assert lakes.kernel.orphans.find(honest, T).problem is None
+    assert lakes.kernel.purge.orphans.find(honest, T).problem is None
 
 
 def test_a_damaged_table_of_another_account_keeps_what_it_names(lakes: Lakes) -> None:
@@ -131,7 +131,7 @@ def test_where_two_accounts_may_use_a_location_nothing_of_the_other_is_named(lak
     table.commit()
     lakes.register(honest, table)
     with pytest.raises(SharedFilesUnknownError, match="a purge of another account") as raised:
-        lakes.kernel.orphans.find(honest, T)
+        lakes.kernel.purge.orphans.find(honest, T)
     assert "hostile" not in raised.value.message
 
 
@@ -139,11 +139,11 @@ def test_many_purges_of_one_account_keep_no_other_waiting(lakes: Lakes) -> None:
     honest, hostile = lakes.account("honest", "a"), lakes.account("hostile", "b")
     for number in range(20):
         lakes.register(hostile, table_at(lakes, hostile, f"t{number}"))
-        lakes.kernel.drops.drop(hostile, T, purge=True)
+        lakes.kernel.purge.drops.drop(hostile, T, purge=True)
     table = table_at(lakes, honest)
     lakes.register(honest, table)
-    lakes.kernel.drops.drop(honest, T, purge=True)
-    assert lakes.kernel.purge_queue.drain_once(max_jobs=2) == Drained(succeeded=2)
+    lakes.kernel.purge.drops.drop(honest, T, purge=True)
+    assert lakes.kernel.purge.queue.drain_once(max_jobs=2) == Drained(succeeded=2)
     assert table.remaining() == []
 
 
@@ -217,15 +217,15 @@ def test_commits_of_another_account_without_end_hold_no_batch(
     begin = StoredTables.begin_batch
 
     def commit_and_begin(self: StoredTables, lease: Lease, folders: Sequence[str]) -> bool:
-        kernel.commits.commit(hostile, set_property("t", "a", str(len(seen))))
+        kernel.commits.tables.commit(hostile, set_property("t", "a", str(len(seen))))
         seen.append(files.slow_reads)
         return begin(self, lease, folders)
 
     def in_a_batch() -> None:
-        kernel.commits.commit(hostile, change("large", large.append(*[1] * 65)))
+        kernel.commits.tables.commit(hostile, change("large", large.append(*[1] * 65)))
         # of the same account, it may have files everywhere
         with pytest.raises(UnavailableError, match="being deleted by purge job"):
-            kernel.commits.commit(honest, change("large", own.append(*[1] * 65)))
+            kernel.commits.tables.commit(honest, change("large", own.append(*[1] * 65)))
 
     files.at_delete = in_a_batch
     with monkeypatch.context() as patched:

@@ -85,10 +85,12 @@ def test_files_of_captures_are_no_orphans_and_go_with_the_table(
     location = lake.location("t")
     monkeypatch.setenv("FLOECAT_DATA_DIR", str(disk_warehouse.server.data_dir))
     with kernel(load_settings()) as here:
-        (entry_id,) = (each.entry_id for each in here.live_entries if lake.ns in each.identifier.namespace)
-        here.statistics_pipeline.search_commits()
-        here.statistics_pipeline.drain(entry_id)
-        here.statistics_pipeline.build_page_indexes(entry_id)
+        (entry_id,) = (
+            each.entry_id for each in here.events.live_entries if lake.ns in each.identifier.namespace
+        )
+        here.statistics.pipeline.search_commits()
+        here.statistics.pipeline.drain(entry_id)
+        here.statistics.pipeline.build_page_indexes(entry_id)
         warehouse = here.settings.warehouse_location
     own = f"{warehouse}/_floecat/{entry_id}"
     written = disk_warehouse.files_below(own)

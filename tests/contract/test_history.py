@@ -79,10 +79,10 @@ class Opened(NamedTuple):
 
     def create(self, name: str, count: int) -> TableIdentifier:
         schema = Raw(msgspec.json.encode(ID_AND_DATA))
-        self.kernel.commits.create_table(self.call, ("ns",), CreateTable(name=name, schema=schema))
+        self.kernel.commits.tables.create_table(self.call, ("ns",), CreateTable(name=name, schema=schema))
         identifier = TableIdentifier(("ns",), name)
         updates = decode_updates(Raw(msgspec.json.encode(history(count))))
-        self.kernel.commits.commit(self.call, TableChange(identifier, (), updates))
+        self.kernel.commits.tables.commit(self.call, TableChange(identifier, (), updates))
         return identifier
 
 
@@ -92,13 +92,13 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     prepare_store(settings)
     with kernel(settings) as made:
         account = settings.gateway.default_account_id
-        call = made.calls.open(Principal("tester", account), "floecat")
-        made.namespaces.create(call, ("ns",), {})
+        call = made.catalog.calls.open(Principal("tester", account), "floecat")
+        made.catalog.namespaces.create(call, ("ns",), {})
         yield Opened(made, call)
 
 
 def test_loads_take_one_statement_and_no_file_whatever_the_history(opened: Opened):
-    tables = opened.kernel.tables
+    tables = opened.kernel.catalog.tables
     for count in (SHORT, LONG):
         table = opened.create(f"t{count}", count)
         etag = tables.load(opened.call, table).etag
@@ -114,9 +114,11 @@ def test_listing_takes_as_many_statements_for_more_tables(opened: Opened):
     counts = set()
     schema = Raw(msgspec.json.encode(ID_AND_DATA))
     for number in range(60):
-        opened.kernel.commits.create_table(
+        opened.kernel.commits.tables.create_table(
             opened.call, ("ns",), CreateTable(name=f"t{number}", schema=schema)
         )
         if number in (9, 59):
-            counts.add(opened.costs(lambda: opened.kernel.tables.list(opened.call, ("ns",), PageRequest())))
+            counts.add(
+                opened.costs(lambda: opened.kernel.catalog.tables.list(opened.call, ("ns",), PageRequest()))
+            )
     assert counts == {(1, 0, 0)}

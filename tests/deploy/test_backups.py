@@ -32,9 +32,9 @@ def test_what_came_after_the_backup_is_gone_after_the_restore(
     # embedded and PostgreSQL, first to back up and then to restore
     backup, restore = commands()[store == "postgresql" :: 2]
     with open_call(settings, None, None) as (kernel, call):
-        kernel.namespaces.create(call, ("before",), {})
+        kernel.catalog.namespaces.create(call, ("before",), {})
         run(backup, tmp_path, environ)
-        kernel.namespaces.create(call, ("after",), {})
+        kernel.catalog.namespaces.create(call, ("after",), {})
     if store == "postgresql":
         url = sa.make_url(environ["FLOECAT_STORE_URL"]).set(drivername="postgresql")
         with psycopg.connect(url.render_as_string(hide_password=False)) as connection:
@@ -43,7 +43,7 @@ def test_what_came_after_the_backup_is_gone_after_the_restore(
     run(restore, tmp_path, environ)
     prepare_store(settings)
     with open_call(settings, None, None) as (kernel, call):
-        assert list(kernel.namespaces.walk(call)) == [("before",)]
+        assert list(kernel.catalog.namespaces.walk(call)) == [("before",)]
 
 
 def commands() -> list[str]:

@@ -45,12 +45,12 @@ def state_of(kernel: Kernel, call: Call) -> State:
     """The state of the namespace `ns`, read without the memory of the kernel."""
     fresh = Kernel(kernel.settings, kernel.store, kernel.files, kernel.clock)
     everything = PageRequest()
-    tables = fresh.tables.list(call, ("ns",), everything).items
-    views = fresh.views.list(call, ("ns",), everything).items
+    tables = fresh.catalog.tables.list(call, ("ns",), everything).items
+    views = fresh.catalog.views.list(call, ("ns",), everything).items
     warehouse = local_path(call.catalog.storage_location)
     return State(
-        {each.name: fresh.tables.load(call, each).metadata for each in tables},
-        {each.name: fresh.views.load(call, each).metadata for each in views},
+        {each.name: fresh.catalog.tables.load(call, each).metadata for each in tables},
+        {each.name: fresh.catalog.views.load(call, each).metadata for each in views},
         frozenset(path for path in warehouse.rglob("*") if path.is_file()),
     )
 
@@ -60,17 +60,17 @@ def _nothing(kernel: Kernel, call: Call, suffix: str) -> Context:
 
 
 def _properties(kernel: Kernel, call: Call, name: str) -> dict[str, str]:
-    loaded = kernel.tables.load(call, table(name))
+    loaded = kernel.catalog.tables.load(call, table(name))
     properties: dict[str, str] = json.loads(loaded.metadata)["properties"]
     return properties
 
 
 def _is_table(kernel: Kernel, call: Call, name: str) -> bool:
-    return name in {each.name for each in kernel.tables.list(call, ("ns",), PageRequest()).items}
+    return name in {each.name for each in kernel.catalog.tables.list(call, ("ns",), PageRequest()).items}
 
 
 def _location(kernel: Kernel, call: Call, name: str) -> str:
-    return str(json.loads(kernel.tables.load(call, table(name)).metadata)["location"])
+    return str(json.loads(kernel.catalog.tables.load(call, table(name)).metadata)["location"])
 
 
 def _table(kernel: Kernel, call: Call, suffix: str) -> Context:
@@ -86,7 +86,7 @@ def _forgetful_table(kernel: Kernel, call: Call, suffix: str) -> Context:
         "write.metadata.previous-versions-max": "1",
     }
     create(kernel, call, name, properties=properties)
-    kernel.commits.commit(call, set_property(name, "first", "1"))
+    kernel.commits.tables.commit(call, set_property(name, "first", "1"))
     return {}
 
 
@@ -98,13 +98,13 @@ def _three_tables(kernel: Kernel, call: Call, suffix: str) -> Context:
 
 def _dropped_table(kernel: Kernel, call: Call, suffix: str) -> Context:
     made = create(kernel, call, f"gone{suffix}")
-    kernel.drops.drop(call, table(f"gone{suffix}"), purge=False)
+    kernel.purge.drops.drop(call, table(f"gone{suffix}"), purge=False)
     return {"file": made.metadata_location}
 
 
 def _two_versions(kernel: Kernel, call: Call, suffix: str) -> Context:
     made = create(kernel, call, f"t{suffix}")
-    kernel.commits.commit(call, append(f"t{suffix}", 1, None, _location(kernel, call, f"t{suffix}")))
+    kernel.commits.tables.commit(call, append(f"t{suffix}", 1, None, _location(kernel, call, f"t{suffix}")))
     return {"file": made.metadata_location}
 
 
@@ -119,7 +119,7 @@ def _view_request(name: str) -> CreateView:
 
 
 def _create_view(kernel: Kernel, call: Call, name: str) -> str:
-    return kernel.view_commits.create(call, ("ns",), _view_request(name)).metadata_location
+    return kernel.commits.views.create(call, ("ns",), _view_request(name)).metadata_location
 
 
 def _view(kernel: Kernel, call: Call, suffix: str) -> Context:
@@ -129,21 +129,23 @@ def _view(kernel: Kernel, call: Call, suffix: str) -> Context:
 
 def _dropped_view(kernel: Kernel, call: Call, suffix: str) -> Context:
     location = _create_view(kernel, call, f"gone{suffix}")
-    kernel.views.drop(call, TableIdentifier(("ns",), f"gone{suffix}"))
+    kernel.catalog.views.drop(call, TableIdentifier(("ns",), f"gone{suffix}"))
     return {"file": location}
 
 
 def _is_view(kernel: Kernel, call: Call, name: str) -> bool:
-    return name in {each.name for each in kernel.views.list(call, ("ns",), PageRequest()).items}
+    return name in {each.name for each in kernel.catalog.views.list(call, ("ns",), PageRequest()).items}
 
 
 def _replace_view(kernel: Kernel, call: Call, name: str) -> object:
     updates = Raw(b'[{"action": "set-properties", "updates": {"mark": "1"}}]')
-    return kernel.view_commits.replace(call, TableIdentifier(("ns",), name), [], decode_view_updates(updates))
+    return kernel.commits.views.replace(
+        call, TableIdentifier(("ns",), name), [], decode_view_updates(updates)
+    )
 
 
 def _view_properties(kernel: Kernel, call: Call, name: str) -> dict[str, str]:
-    loaded = kernel.views.load(call, TableIdentifier(("ns",), name))
+    loaded = kernel.catalog.views.load(call, TableIdentifier(("ns",), name))
     properties: dict[str, str] = json.loads(loaded.metadata).get("properties", {})
     return properties
 
@@ -165,7 +167,7 @@ def _creation(name: str) -> Any:
 
 def _commit_transaction(kernel: Kernel, call: Call, suffix: str) -> object:
     changes = [set_property(f"{letter}{suffix}", "mark", "1") for letter in "abc"]
-    return kernel.commits.commit_transaction(call, [*changes, _creation(f"new{suffix}")])
+    return kernel.commits.tables.commit_transaction(call, [*changes, _creation(f"new{suffix}")])
 
 
 def _transaction_is_done(kernel: Kernel, call: Call, suffix: str) -> bool:
@@ -177,7 +179,7 @@ def _transaction_is_done(kernel: Kernel, call: Call, suffix: str) -> bool:
 
 def _stage(kernel: Kernel, call: Call, suffix: str) -> object:
     request = CreateTable(name=f"s{suffix}", schema=SCHEMA)
-    return kernel.commits.stage_table(call, ("ns",), request, f"stage-{suffix}")
+    return kernel.commits.tables.stage_table(call, ("ns",), request, f"stage-{suffix}")
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -193,16 +195,18 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "commit": Operation(
         _table,
-        lambda kernel, call, suffix, context: kernel.commits.commit(
+        lambda kernel, call, suffix, context: kernel.commits.tables.commit(
             call, append(f"t{suffix}", 1, None, context["location"])
         ),
         lambda kernel, call, suffix, _: (
-            b'"snapshot-id":1' in kernel.tables.load(call, table(f"t{suffix}")).metadata
+            b'"snapshot-id":1' in kernel.catalog.tables.load(call, table(f"t{suffix}")).metadata
         ),
     ),
     "commit that deletes old metadata": Operation(
         _forgetful_table,
-        lambda kernel, call, suffix, _: kernel.commits.commit(call, set_property(f"t{suffix}", "mark", "1")),
+        lambda kernel, call, suffix, _: kernel.commits.tables.commit(
+            call, set_property(f"t{suffix}", "mark", "1")
+        ),
         lambda kernel, call, suffix, _: "mark" in _properties(kernel, call, f"t{suffix}"),
     ),
     "transaction": Operation(
@@ -212,18 +216,18 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "register": Operation(
         _dropped_table,
-        lambda kernel, call, suffix, context: kernel.registration.register_table(
+        lambda kernel, call, suffix, context: kernel.commits.registration.register_table(
             call, ("ns",), f"t{suffix}", context["file"]
         ),
         lambda kernel, call, suffix, _: _is_table(kernel, call, f"t{suffix}"),
     ),
     "register over a table": Operation(
         _two_versions,
-        lambda kernel, call, suffix, context: kernel.registration.register_table(
+        lambda kernel, call, suffix, context: kernel.commits.registration.register_table(
             call, ("ns",), f"t{suffix}", context["file"], overwrite=True
         ),
         lambda kernel, call, suffix, context: (
-            kernel.tables.load(call, table(f"t{suffix}")).metadata_location == context["file"]
+            kernel.catalog.tables.load(call, table(f"t{suffix}")).metadata_location == context["file"]
         ),
     ),
     "create view": Operation(
@@ -238,7 +242,7 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "register view": Operation(
         _dropped_view,
-        lambda kernel, call, suffix, context: kernel.view_commits.register(
+        lambda kernel, call, suffix, context: kernel.commits.views.register(
             call, ("ns",), f"v{suffix}", context["file"]
         ),
         lambda kernel, call, suffix, _: _is_view(kernel, call, f"v{suffix}"),

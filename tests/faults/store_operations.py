@@ -28,11 +28,11 @@ def _exists(look: Callable[[], object]) -> bool:
 
 
 def _has_table(kernel: Kernel, call: Call, name: str) -> bool:
-    return _exists(lambda: kernel.tables.exists(call, table(name)))
+    return _exists(lambda: kernel.catalog.tables.exists(call, table(name)))
 
 
 def _has_view(kernel: Kernel, call: Call, name: str) -> bool:
-    return _exists(lambda: kernel.views.exists(call, table(name)))
+    return _exists(lambda: kernel.catalog.views.exists(call, table(name)))
 
 
 def _nothing(kernel: Kernel, call: Call, suffix: str) -> Context:
@@ -40,7 +40,7 @@ def _nothing(kernel: Kernel, call: Call, suffix: str) -> Context:
 
 
 def _namespace(kernel: Kernel, call: Call, suffix: str) -> Context:
-    kernel.namespaces.create(call, (f"n{suffix}",), {"old": "1"})
+    kernel.catalog.namespaces.create(call, (f"n{suffix}",), {"old": "1"})
     return {}
 
 
@@ -50,7 +50,7 @@ def _connector(kernel: Kernel, call: Call, suffix: str) -> Context:
 
 
 def _create_connector(kernel: Kernel, call: Call, suffix: str) -> object:
-    return kernel.connectors.create(
+    return kernel.connectors.connectors.create(
         call, NewConnector(f"c{suffix}", "delta", f"{call.catalog.storage_location}/lake")
     )
 
@@ -71,58 +71,70 @@ def _removal(act: Callable[[Kernel, Call, TableIdentifier], object]) -> Operatio
 
 
 STORE_OPERATIONS: Mapping[str, Operation] = {
-    "drop": _removal(lambda kernel, call, name: kernel.drops.drop(call, name, purge=False)),
-    "drop with purge": _removal(lambda kernel, call, name: kernel.drops.drop(call, name, purge=True)),
-    "unregister": _removal(lambda kernel, call, name: kernel.tables.unregister(call, name)),
+    "drop": _removal(lambda kernel, call, name: kernel.purge.drops.drop(call, name, purge=False)),
+    "drop with purge": _removal(lambda kernel, call, name: kernel.purge.drops.drop(call, name, purge=True)),
+    "unregister": _removal(lambda kernel, call, name: kernel.catalog.tables.unregister(call, name)),
     "rename": Operation(
         _table,
-        lambda kernel, call, suffix, _: kernel.tables.rename(call, table(f"t{suffix}"), table(f"r{suffix}")),
+        lambda kernel, call, suffix, _: kernel.catalog.tables.rename(
+            call, table(f"t{suffix}"), table(f"r{suffix}")
+        ),
         lambda kernel, call, suffix, _: _has_table(kernel, call, f"r{suffix}"),
     ),
     "rename view": Operation(
         _view,
-        lambda kernel, call, suffix, _: kernel.views.rename(call, table(f"v{suffix}"), table(f"r{suffix}")),
+        lambda kernel, call, suffix, _: kernel.catalog.views.rename(
+            call, table(f"v{suffix}"), table(f"r{suffix}")
+        ),
         lambda kernel, call, suffix, _: _has_view(kernel, call, f"r{suffix}"),
     ),
     "drop view": Operation(
         _view,
-        lambda kernel, call, suffix, _: kernel.views.drop(call, table(f"v{suffix}")),
+        lambda kernel, call, suffix, _: kernel.catalog.views.drop(call, table(f"v{suffix}")),
         lambda kernel, call, suffix, _: not _has_view(kernel, call, f"v{suffix}"),
     ),
     "create namespace": Operation(
         _nothing,
-        lambda kernel, call, suffix, _: kernel.namespaces.create(call, (f"n{suffix}", "inner"), {"a": "1"}),
+        lambda kernel, call, suffix, _: kernel.catalog.namespaces.create(
+            call, (f"n{suffix}", "inner"), {"a": "1"}
+        ),
         lambda kernel, call, suffix, _: _exists(
-            lambda: kernel.namespaces.exists(call, (f"n{suffix}", "inner"))
+            lambda: kernel.catalog.namespaces.exists(call, (f"n{suffix}", "inner"))
         ),
     ),
     "drop namespace": Operation(
         _namespace,
-        lambda kernel, call, suffix, _: kernel.namespaces.drop(call, (f"n{suffix}",)),
-        lambda kernel, call, suffix, _: not _exists(lambda: kernel.namespaces.exists(call, (f"n{suffix}",))),
+        lambda kernel, call, suffix, _: kernel.catalog.namespaces.drop(call, (f"n{suffix}",)),
+        lambda kernel, call, suffix, _: (
+            not _exists(lambda: kernel.catalog.namespaces.exists(call, (f"n{suffix}",)))
+        ),
     ),
     "namespace properties": Operation(
         _namespace,
-        lambda kernel, call, suffix, _: kernel.namespaces.update_properties(
+        lambda kernel, call, suffix, _: kernel.catalog.namespaces.update_properties(
             call, (f"n{suffix}",), ["old"], {"new": "1"}
         ),
         lambda kernel, call, suffix, _: (
-            kernel.namespaces.load(call, (f"n{suffix}",)).properties.keys() == {"new", "location"}
+            kernel.catalog.namespaces.load(call, (f"n{suffix}",)).properties.keys() == {"new", "location"}
         ),
     ),
     "create connector": Operation(
         _nothing,
         lambda kernel, call, suffix, _: _create_connector(kernel, call, suffix),
-        lambda kernel, call, suffix, _: _exists(lambda: kernel.connectors.load(call, f"c{suffix}")),
+        lambda kernel, call, suffix, _: _exists(
+            lambda: kernel.connectors.connectors.load(call, f"c{suffix}")
+        ),
     ),
     "drop connector": Operation(
         _connector,
-        lambda kernel, call, suffix, _: kernel.connectors.drop(call, f"c{suffix}"),
-        lambda kernel, call, suffix, _: not _exists(lambda: kernel.connectors.load(call, f"c{suffix}")),
+        lambda kernel, call, suffix, _: kernel.connectors.connectors.drop(call, f"c{suffix}"),
+        lambda kernel, call, suffix, _: (
+            not _exists(lambda: kernel.connectors.connectors.load(call, f"c{suffix}"))
+        ),
     ),
     "register a Delta table": Operation(
         _delta_log,
-        lambda kernel, call, suffix, context: kernel.delta_registration.register(
+        lambda kernel, call, suffix, context: kernel.delta.registration.register(
             call, ("ns",), f"d{suffix}", context["folder"], read=False
         ),
         lambda kernel, call, suffix, _: _has_table(kernel, call, f"d{suffix}"),

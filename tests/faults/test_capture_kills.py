@@ -49,8 +49,8 @@ class KilledCaptures:
             settings, killable_store(settings.store_url, self.switch), LocalFileIO(fsync=False), self.clock
         )
         account = settings.gateway.default_account_id
-        self.call = self.kernel.calls.open(Principal("tester", account), "floecat")
-        self.kernel.namespaces.create(self.call, ("ns",), {})
+        self.call = self.kernel.catalog.calls.open(Principal("tester", account), "floecat")
+        self.kernel.catalog.namespaces.create(self.call, ("ns",), {})
         location = json.loads(create(self.kernel, self.call, "t").metadata)["location"]
         self.appends = WrittenAppends(location)
         self.files = self.kills = 0
@@ -59,10 +59,10 @@ class KilledCaptures:
 
     @property
     def pipeline(self) -> StatisticsPipeline:
-        return self.kernel.statistics_pipeline
+        return self.kernel.statistics.pipeline
 
     def append(self, files: int) -> None:
-        self.kernel.commits.commit(self.call, change("t", self.appends.append(files)))
+        self.kernel.commits.tables.commit(self.call, change("t", self.appends.append(files)))
         self.files += files
 
     def kill_at(self, calls: int) -> bool:
@@ -81,14 +81,14 @@ class KilledCaptures:
 
     def check_whole(self) -> None:
         """Of the current snapshot all is seen or nothing, and what is seen is right."""
-        snapshot_id, page = self.kernel.statistics.list(self.call, T)
+        snapshot_id, page = self.kernel.statistics.targets.list(self.call, T)
         if not page.items:
             return
         rows = [each.table.row_count for each in page.items if each.table is not None]
         columns = [each.scalar.row_count for each in page.items if each.scalar is not None]
         expected = self.files * ROWS_PER_FILE
         assert (rows, columns) == ([expected], [expected, expected])
-        captured = self.kernel.captures.snapshots(self.call, T)[-1]
+        captured = self.kernel.statistics.captures.snapshots(self.call, T)[-1]
         assert (captured.snapshot_id, captured.status, captured.problem) == (snapshot_id, "finalized", None)
 
     def finish(self) -> None:
@@ -120,16 +120,16 @@ def test_a_worker_that_dies_at_any_call_loses_nothing(bench: KilledCaptures) -> 
         died = bench.kill_at(at * bench.stride)
         bench.check_whole()
         bench.finish()
-        metadata = json.loads(bench.kernel.tables.load(bench.call, T).metadata)
+        metadata = json.loads(bench.kernel.catalog.tables.load(bench.call, T).metadata)
         assert len(metadata["snapshots"]) == at
         newest = [each for each in metadata["statistics"] if each["snapshot-id"] == at]
         assert len(newest) == 1
         if not died:
             break
     assert bench.kills >= 15
-    captures = bench.kernel.captures.list(bench.call)
+    captures = bench.kernel.statistics.captures.list(bench.call)
     assert {each.state for each in captures} == {"succeeded"}
-    snapshots = bench.kernel.captures.snapshots(bench.call, T)
+    snapshots = bench.kernel.statistics.captures.snapshots(bench.call, T)
     assert [each.status for each in snapshots] == ["finalized"] * at
     files = {each["snapshot-id"]: each["statistics-path"] for each in metadata["statistics"]}
     assert {each.snapshot_id: each.statistics_file for each in snapshots} == files

@@ -86,13 +86,13 @@ def test_what_changes_nothing_is_never_in_doubt_once_it_was_made(
 ) -> None:
     create(kernel, call, "t")
     keyed = with_key(call, "0190a1b2-0000-7000-8000-00000000000c")
-    kernel.commits.commit(call, set_property("t", "mark", "1"))
+    kernel.commits.tables.commit(call, set_property("t", "mark", "1"))
     with lose_answers(kernel.store, applied=applied, after=1):
-        kernel.commits.commit(keyed, set_property("t", "mark", "1"))
+        kernel.commits.tables.commit(keyed, set_property("t", "mark", "1"))
     with lose_answers(kernel.store, applied=True):
-        kernel.tables.rename(call, table("t"), table("t"))
+        kernel.catalog.tables.rename(call, table("t"), table("t"))
     with lose_answers(kernel.store, applied=True):
-        kernel.namespaces.update_properties(call, ("ns",), ["missing"], {})
+        kernel.catalog.namespaces.update_properties(call, ("ns",), ["missing"], {})
 
 
 @pytest.mark.parametrize("fault", [StoreUnavailableError, StoreFaultError])
@@ -112,7 +112,7 @@ def test_a_store_that_fails_while_one_looks_is_asked_again(
     kernel.store.read = away_twice  # type: ignore[method-assign]
     try:
         with lose_answers(kernel.store, applied=True):
-            kernel.drops.drop(call, table("t"), purge=False)
+            kernel.purge.drops.drop(call, table("t"), purge=False)
     finally:
         del kernel.store.read
     assert len(looks) == 3
@@ -129,10 +129,10 @@ def test_a_commit_that_is_interrupted_after_it_was_made_keeps_its_files(kernel: 
     kernel.store.run = interrupted  # type: ignore[assignment, method-assign]
     try:
         with pytest.raises(KeyboardInterrupt):
-            kernel.commits.commit(call, set_property("t", "mark", "1"))
+            kernel.commits.tables.commit(call, set_property("t", "mark", "1"))
     finally:
         del kernel.store.run
-    loaded = kernel.tables.load(call, table("t"))
+    loaded = kernel.catalog.tables.load(call, table("t"))
     assert b'"mark"' in loaded.metadata
     assert Path(str(loaded.metadata_location).removeprefix("file://")).exists()
 
@@ -146,19 +146,19 @@ def test_a_key_whose_claim_was_in_doubt_is_not_held_for_a_minute(
     began = time.monotonic()
     with lose_answers(kernel.store, applied=applied):  # the claim is the first transaction
         try:
-            kernel.commits.commit(keyed, set_property("t", "mark", "1"))
+            kernel.commits.tables.commit(keyed, set_property("t", "mark", "1"))
         except CommitStateUnknownError:
-            kernel.commits.commit(keyed, set_property("t", "mark", "1"))
+            kernel.commits.tables.commit(keyed, set_property("t", "mark", "1"))
     assert time.monotonic() - began < 50
-    assert b'"mark"' in kernel.tables.load(call, table("t")).metadata
+    assert b'"mark"' in kernel.catalog.tables.load(call, table("t")).metadata
 
 
 def test_a_load_that_publishes_a_delta_version_is_answered(kernel: Kernel, call: Call) -> None:
     context = STORE_OPERATIONS["register a Delta table"].prepare(kernel, call, "")
-    kernel.delta_registration.register(call, ("ns",), "d", str(context["folder"]), read=False)
+    kernel.delta.registration.register(call, ("ns",), "d", str(context["folder"]), read=False)
     # the lease is the first transaction
     with lose_answers(kernel.store, applied=True, after=1):
-        loaded = kernel.tables.load(call, table("d"))
+        loaded = kernel.catalog.tables.load(call, table("d"))
     assert msgspec.json.decode(loaded.metadata)["current-snapshot-id"] == 1
     with kernel.store.read() as conn:
         log = commit_log.read_after(conn, call.catalog.id, 0, 100)
@@ -177,7 +177,7 @@ def test_a_group_whose_commit_is_not_answered_is_confirmed_for_each_member(
 
     def commit(name: str) -> bool:
         try:
-            kernel.commits.commit(call, set_property(name, "mark", "1"))
+            kernel.commits.tables.commit(call, set_property(name, "mark", "1"))
         except CommitStateUnknownError:
             return False
         return True
@@ -190,7 +190,7 @@ def test_a_group_whose_commit_is_not_answered_is_confirmed_for_each_member(
             wait_until(lambda: len(metadata_files(tmp_path) - before) > len(names) // 2)
         made = [outcome.result() for outcome in outcomes]
     assert 2 <= len(commits) < len(names), "no transaction was shared"
-    marked = [b'"mark"' in kernel.tables.load(call, table(name)).metadata for name in names]
+    marked = [b'"mark"' in kernel.catalog.tables.load(call, table(name)).metadata for name in names]
     assert made == marked
     assert all(made) == applied
     with kernel.store.read() as conn:

@@ -58,18 +58,20 @@ class MovedClock:
 
 def drain(kernel: Kernel) -> None:
     """Works on the jobs of plans."""
-    kernel.plan_queue.drain_once()
+    kernel.planning.queue.drain_once()
 
 
 def fetch(kernel: Kernel, names: list[str]) -> list[str]:
     """The paths of files, and names of tasks, that tasks answer; a path stands for itself."""
-    call = kernel.calls.open(Principal("tester", kernel.settings.gateway.default_account_id), "floecat")
+    call = kernel.catalog.calls.open(
+        Principal("tester", kernel.settings.gateway.default_account_id), "floecat"
+    )
     found: list[str] = []
     for name in names:
         if name.startswith("file:"):
             found.append(name)
             continue
-        answer = json.loads(b"{%b}" % kernel.plan_tasks.fetch(call, T, name))
+        answer = json.loads(b"{%b}" % kernel.planning.tasks.fetch(call, T, name))
         found += (*paths_of([answer]), *answer.get("plan-tasks", ()))
     return found
 
@@ -113,13 +115,15 @@ class KilledPlans:
         self.kernel = Kernel(self.settings, kernel.store, LocalFileIO(fsync=False), self.clock)
         made = create(kernel, call, "t")
         self.files = Appends(json.loads(made.metadata)["location"])
-        kernel.commits.commit(self.call, change("t", self.files.append(60, 60, 20)))
+        kernel.commits.tables.commit(self.call, change("t", self.files.append(60, 60, 20)))
 
     def plan(self, *, budget_ms: int, **sent: Any) -> UUID:
-        return self.kernel.plans.plan(self.call, T, PlanTableScan(**sent), PlanClient(budget_ms)).plan_id
+        return self.kernel.planning.plans.plan(
+            self.call, T, PlanTableScan(**sent), PlanClient(budget_ms)
+        ).plan_id
 
     def tasks(self, plan_id: UUID) -> list[str]:
-        answer = self.kernel.plans.result(self.call, T, plan_id)
+        answer = self.kernel.planning.plans.result(self.call, T, plan_id)
         assert answer.status == "completed"
         names: list[str] = json.loads(b"{%b}" % answer.fields)["plan-tasks"]
         return names
@@ -160,7 +164,7 @@ def test_a_worker_that_dies_anywhere_loses_and_doubles_nothing(plans: KilledPlan
     while True:
         plan_id = plans.plan(budget_ms=0, filter=ALL)
         is_killed = plans.is_killed_at(calls, drain)
-        seen.append(plans.kernel.plans.result(plans.call, T, plan_id).status)
+        seen.append(plans.kernel.planning.plans.result(plans.call, T, plan_id).status)
         plans.take_over()
         names = plans.tasks(plan_id)
         assert names == [f"{plan_id}-task-{number}" for number in range(FILES)]

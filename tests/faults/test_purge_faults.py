@@ -52,7 +52,7 @@ class FaultyPurges(PurgeBench):
     def drain(self) -> Drained:
         """One attempt, when it is due."""
         self.clock.ms = max(self.clock.ms, self.job().not_before_ms)
-        return self.kernel.purge_queue.drain_once(max_jobs=1)
+        return self.kernel.purge.queue.drain_once(max_jobs=1)
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_slow_storage_keeps_the_lease(tmp_path: Path) -> None:
     table = bench.dropped()
     hang = bench.files.hang("delete_many")
     results: list[Drained] = []
-    worker = threading.Thread(target=lambda: results.append(bench.kernel.purge_queue.drain_once()))
+    worker = threading.Thread(target=lambda: results.append(bench.kernel.purge.queue.drain_once()))
     worker.start()
     assert hang.reached.wait(120)
     first = bench.job().lease_expires_at_ms
@@ -230,7 +230,7 @@ def test_slow_storage_keeps_the_lease(tmp_path: Path) -> None:
         while (bench.job().lease_expires_at_ms or 0) < expected + 3_000:
             assert time.monotonic() < deadline
             time.sleep(0.02)
-    assert bench.kernel.purge_queue.claim() == []
+    assert bench.kernel.purge.queue.claim() == []
     hang.release()
     worker.join(120)
     assert results == [Drained(succeeded=1)]

@@ -68,7 +68,7 @@ class KilledPurges(PurgeBench):
 
     def replace_live(self) -> None:
         if len(self.dropped) > TABLES_AT_ONCE:
-            self.kernel.drops.drop(self.call, TableIdentifier(("ns",), "live"), purge=False)
+            self.kernel.purge.drops.drop(self.call, TableIdentifier(("ns",), "live"), purge=False)
         self.register(self.live, "live")
 
     def open_jobs(self) -> list[JobRow]:
@@ -80,7 +80,7 @@ class KilledPurges(PurgeBench):
             self.clock.ms = max(job.not_before_ms for job in jobs)
             self.switch.arm(int(self.chance.triangular(1, 45, 5)))
             try:
-                self.kernel.purge_queue.drain_once(max_jobs=1)
+                self.kernel.purge.queue.drain_once(max_jobs=1)
             except KilledError:
                 self.kills += 1
             finally:
@@ -169,6 +169,6 @@ def test_a_killed_service_purges_everything_once(
     with kernel(load_settings(overrides={"floecat.data-dir": str(deployment.data_dir)})) as opened:
         gateway = opened.settings.gateway
         principal = Principal("anna", gateway.default_account_id)
-        call = opened.calls.open(principal, gateway.default_prefix)
+        call = opened.catalog.calls.open(principal, gateway.default_prefix)
         purges.wait_for(lambda: {job.state for job in opened.jobs.list(call)} == {"succeeded"})
         assert len(opened.jobs.list(call)) == len(purges.dropped)

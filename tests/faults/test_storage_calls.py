@@ -136,10 +136,10 @@ def test_a_hanging_call_holds_up_nobody_else(kernel: Kernel, call: Call, name: s
         thread = threading.Thread(target=act)
         thread.start()
         assert hang.reached.wait(120)
-        hanging.commits.commit(call_on(hanging, call), set_property("bystander", f"k{number}", "1"))
+        hanging.commits.tables.commit(call_on(hanging, call), set_property("bystander", f"k{number}", "1"))
         assert (
             f'"k{number}"'.encode()
-            in hanging.tables.load(call_on(hanging, call), table("bystander")).metadata
+            in hanging.catalog.tables.load(call_on(hanging, call), table("bystander")).metadata
         )
         assert not outcome
         hang.release()
@@ -154,13 +154,13 @@ def test_what_needs_no_storage_works_without(kernel: Kernel, call: Call) -> None
     without, files = faulty(kernel)
     call = call_on(without, call)
     files.refuse("/")
-    without.tables.rename(call, table("a"), table("z"))
-    without.tables.unregister(call, table("b"))
-    without.drops.drop(call, table("c"), purge=True)
-    without.namespaces.create(call, ("other",), {})
-    without.namespaces.drop(call, ("other",))
-    assert b"table-uuid" in without.tables.load(call, table("z")).metadata
+    without.catalog.tables.rename(call, table("a"), table("z"))
+    without.catalog.tables.unregister(call, table("b"))
+    without.purge.drops.drop(call, table("c"), purge=True)
+    without.catalog.namespaces.create(call, ("other",), {})
+    without.catalog.namespaces.drop(call, ("other",))
+    assert b"table-uuid" in without.catalog.tables.load(call, table("z")).metadata
     with pytest.raises(StorageUnavailableError):
-        without.commits.commit(call, set_property("z", "k", "1"))
+        without.commits.tables.commit(call, set_property("z", "k", "1"))
     files.clear()
-    without.commits.commit(call, set_property("z", "k", "1"))
+    without.commits.tables.commit(call, set_property("z", "k", "1"))

@@ -76,15 +76,15 @@ class Lakehouse:
 
     def call(self, catalog: str = "floecat") -> Call:
         location = (self._warehouse / catalog).as_uri()
-        self.kernel.catalogs.ensure(self._account, catalog, location)
-        return self.kernel.calls.open(Principal(name="ada", account_id=self._account), catalog)
+        self.kernel.catalog.catalogs.ensure(self._account, catalog, location)
+        return self.kernel.catalog.calls.open(Principal(name="ada", account_id=self._account), catalog)
 
     def create(self, name: str, catalog: str = "floecat", namespace: str = "sales") -> TableIdentifier:
         call = self.call(catalog)
-        if (namespace,) not in self.kernel.namespaces.list(call, None, PageRequest()).items:
-            self.kernel.namespaces.create(call, (namespace,), {})
+        if (namespace,) not in self.kernel.catalog.namespaces.list(call, None, PageRequest()).items:
+            self.kernel.catalog.namespaces.create(call, (namespace,), {})
         request = CreateTable(name=name, schema=_raw(SCHEMA))
-        self.kernel.commits.create_table(call, (namespace,), request)
+        self.kernel.commits.tables.create_table(call, (namespace,), request)
         return TableIdentifier((namespace,), name)
 
     def create_view(self, name: str, namespace: str = "sales", sql: str = "select 1 as id") -> None:
@@ -97,12 +97,12 @@ class Lakehouse:
             "representations": [{"type": "sql", "sql": sql, "dialect": "spark"}],
         }
         request = CreateView(name, _raw(SCHEMA), _raw(version), {})
-        self.kernel.view_commits.create(self.call(), (namespace,), request)
+        self.kernel.commits.views.create(self.call(), (namespace,), request)
 
     def append(self, table: TableIdentifier, total_records: str | None, catalog: str = "floecat") -> int:
         """Adds a snapshot that says how many rows the table has; returns its id."""
         call = self.call(catalog)
-        document = msgspec.json.decode(self.kernel.tables.load(call, table).metadata)
+        document = msgspec.json.decode(self.kernel.catalog.tables.load(call, table).metadata)
         snapshot_id = uuid.uuid4().int >> 66
         summary = {"operation": "append"}
         if total_records is not None:
@@ -128,7 +128,7 @@ class Lakehouse:
 
     def commit(self, table: TableIdentifier, *updates: dict[str, Any], catalog: str = "floecat") -> None:
         decoded = msgspec.json.decode(msgspec.json.encode(updates), type=list[TableUpdate])
-        self.kernel.commits.commit(self.call(catalog), TableChange(table, [], decoded))
+        self.kernel.commits.tables.commit(self.call(catalog), TableChange(table, [], decoded))
 
     def delta(self, name: str) -> DeltaWriter:
         """A Delta table in storage, of which the catalog does not know."""
@@ -141,16 +141,18 @@ class Lakehouse:
         self, writer: DeltaWriter, *, namespace: str = "lake", read: bool = True
     ) -> TableIdentifier:
         call = self.call()
-        if (namespace,) not in self.kernel.namespaces.list(call, None, PageRequest()).items:
-            self.kernel.namespaces.create(call, (namespace,), {})
+        if (namespace,) not in self.kernel.catalog.namespaces.list(call, None, PageRequest()).items:
+            self.kernel.catalog.namespaces.create(call, (namespace,), {})
         location = writer.folder.as_uri()
-        self.kernel.delta_registration.register(call, (namespace,), writer.folder.name, location, read=read)
+        self.kernel.delta.registration.register(call, (namespace,), writer.folder.name, location, read=read)
         return TableIdentifier((namespace,), writer.folder.name)
 
     def connect(self, name: str, folder: str) -> None:
         """A connector that looks below a folder of the warehouse, and puts what it finds into `landed`."""
         location = (self._warehouse / "floecat" / folder).as_uri()
-        self.kernel.connectors.create(self.call(), NewConnector(name, "delta", location, ("landed",)))
+        self.kernel.connectors.connectors.create(
+            self.call(), NewConnector(name, "delta", location, ("landed",))
+        )
 
     def row(self, table: TableIdentifier) -> EntryRow:
         with self.kernel.store.read() as conn:
@@ -174,7 +176,7 @@ class Lakehouse:
         return partition_key(catalog, table, uuid.UUID(self.entry_id(table, catalog)))
 
     def metadata_file(self, table: TableIdentifier, catalog: str = "floecat") -> Path:
-        location = self.kernel.tables.load(self.call(catalog), table).metadata_location
+        location = self.kernel.catalog.tables.load(self.call(catalog), table).metadata_location
         assert location is not None
         return Path(location.removeprefix("file://"))
 

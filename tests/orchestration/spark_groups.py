@@ -12,7 +12,7 @@ if __name__ == "__main__":
     kernel = open_kernel(load_settings())
     session = open_session(PLACE)
     groups = SparkGroups(lambda: session, FileBounds.of(kernel.settings.statistics))
-    outcomes = [worked.outcome for _, worked in groups.work_on_all(kernel.statistics_pipeline)]
+    outcomes = [worked.outcome for _, worked in groups.work_on_all(kernel.statistics.pipeline)]
     print(session.version, groups.files, *outcomes)
     session.stop()
     kernel.close()

@@ -52,7 +52,7 @@ def test_files_of_earlier_commits_may_go(lakehouse, orders, follower):
 
 def test_a_table_that_was_dropped_meanwhile_is_no_loss(lakehouse, orders, follower):
     lost = lakehouse.metadata_file(orders)
-    lakehouse.kernel.tables.drop(lakehouse.call(), orders)
+    lakehouse.kernel.catalog.tables.drop(lakehouse.call(), orders)
     lost.unlink()
     assert run_check(follower.instance).passed
 

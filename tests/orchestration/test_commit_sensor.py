@@ -47,10 +47,10 @@ def test_a_delta_table_has_a_partition_among_those_too(lakehouse, follower):
     assert follower.instance.get_dynamic_partitions("delta_tables") == [lakehouse.partition(table)]
     assert len(follower.instance.get_dynamic_partitions("tables")) == 2
     renamed = table._replace(name="bookings")
-    lakehouse.kernel.tables.rename(lakehouse.call(), table, renamed)
+    lakehouse.kernel.catalog.tables.rename(lakehouse.call(), table, renamed)
     follower.tick()
     assert follower.instance.get_dynamic_partitions("delta_tables") == [lakehouse.partition(renamed)]
-    lakehouse.kernel.tables.drop(lakehouse.call(), renamed)
+    lakehouse.kernel.catalog.tables.drop(lakehouse.call(), renamed)
     follower.tick()
     assert follower.instance.get_dynamic_partitions("delta_tables") == []
 
@@ -167,7 +167,7 @@ def test_a_rename_is_observed_under_both_names(lakehouse, follower):
     table = lakehouse.create("orders")
     follower.ticks(1)
     bookings = table._replace(name="bookings")
-    lakehouse.kernel.tables.rename(lakehouse.call(), table, bookings)
+    lakehouse.kernel.catalog.tables.rename(lakehouse.call(), table, bookings)
     lakehouse.append(bookings, "7")
     result = follower.evaluate()
     assert [
@@ -191,7 +191,7 @@ def test_a_rename_is_observed_under_both_names(lakehouse, follower):
 def test_a_dropped_table_is_observed_and_loses_its_partition(lakehouse, follower):
     table = lakehouse.create("orders")
     follower.ticks(2)
-    lakehouse.kernel.tables.drop(lakehouse.call(), table)
+    lakehouse.kernel.catalog.tables.drop(lakehouse.call(), table)
     (event,) = follower.tick()
     assert told([event]) == [("AssetObservation", "drop", 2)]
     assert follower.instance.get_dynamic_partitions("tables") == []
@@ -200,7 +200,7 @@ def test_a_dropped_table_is_observed_and_loses_its_partition(lakehouse, follower
 def test_a_table_that_lived_between_two_ticks_is_told_whole(lakehouse, follower):
     table = lakehouse.create("orders")
     lakehouse.append(table, "1")
-    lakehouse.kernel.tables.unregister(lakehouse.call(), table)
+    lakehouse.kernel.catalog.tables.unregister(lakehouse.call(), table)
     assert told(follower.ticks(3)) == [
         ("AssetMaterialization", "create", 1),
         ("AssetMaterialization", "commit", 2),
@@ -212,7 +212,7 @@ def test_a_table_that_lived_between_two_ticks_is_told_whole(lakehouse, follower)
 def test_a_new_table_under_an_old_name_is_another_partition(lakehouse, follower):
     table = lakehouse.create("orders")
     follower.ticks(2)
-    lakehouse.kernel.tables.drop(lakehouse.call(), table)
+    lakehouse.kernel.catalog.tables.drop(lakehouse.call(), table)
     lakehouse.create("orders")
     again = lakehouse.partition(table)
     events = follower.ticks(3)
@@ -284,7 +284,7 @@ def test_a_tick_that_was_cut_short_doubles_nothing(lakehouse, follower, stored):
     follower.ticks(2)
     for total in range(3):
         lakehouse.append(table, str(total))
-    lakehouse.kernel.tables.drop(lakehouse.call(), table)
+    lakehouse.kernel.catalog.tables.drop(lakehouse.call(), table)
 
     cut = follower.evaluate()
     for event in cut.asset_events[:stored]:  # the daemon died here, before partitions and cursor
@@ -375,7 +375,7 @@ def test_an_idle_tick_costs_one_statement(lakehouse, follower):
     lakehouse.create("events", catalog="other")
     follower.ticks(2)
     kernel = lakehouse.kernel
-    events = CatalogEvents(kernel.store, kernel.metadata_files, kernel.storages, memory_bytes=1 << 20)
+    events = CatalogEvents(kernel.store, kernel.parts.files, kernel.parts.storages, memory_bytes=1 << 20)
     with kernel.store.count_statements() as counter:
         batch = events.after(CommitCursor.parse(follower.cursor), limit=10)
     assert batch.events == ()

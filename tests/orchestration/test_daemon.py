@@ -85,7 +85,7 @@ def test_the_daemon_reports_commits_makes_delta_tables_readable_and_captures_sta
 
 def _check_files(lakehouse: Lakehouse, table: TableIdentifier) -> None:
     """Every manifest of the newest snapshot is there and can be read."""
-    loaded = lakehouse.kernel.tables.load(lakehouse.call(), table)
+    loaded = lakehouse.kernel.catalog.tables.load(lakehouse.call(), table)
     document = msgspec.json.decode(loaded.metadata)
     manifest_list = Path(document["snapshots"][-1]["manifest-list"].removeprefix("file://"))
     manifests = list(read_manifest_list(manifest_list.read_bytes(), location=str(manifest_list)))

@@ -114,7 +114,7 @@ def test_what_is_no_delta_table_is_passed_over(lakehouse: Lakehouse, follower: F
     else:
         table = lakehouse.register_delta(lakehouse.delta("orders"))
         key = lakehouse.partition(table)
-        lakehouse.kernel.tables.drop(lakehouse.call(), table)
+        lakehouse.kernel.catalog.tables.drop(lakehouse.call(), table)
     result = materialise(follower, key)
     assert result.success
     assert result.asset_materializations_for_node("compat__artifacts") == []

@@ -110,7 +110,7 @@ def test_what_a_load_brought_in_needs_no_run(lakehouse: Lakehouse, watcher: Watc
     writer.append(delta_rows(20, 30))
     # another process, as this one has just looked
     with kernel(load_settings()) as service:
-        service.delta_loads.refresh(lakehouse.call(), table, lakehouse.row(table))
+        service.delta.format.refresh(lakehouse.call(), table, lakehouse.row(table))
     assert watcher.tick() == []
 
 
@@ -182,7 +182,7 @@ def test_older_versions_are_made_once(
     with monkeypatch.context() as limited:
         limited.setenv("FLOECAT_GATEWAY_DELTA_COMPAT_MAX_VERSIONS_IN_REQUEST", "2")
         with kernel(load_settings()) as service:
-            service.delta_loads.refresh(lakehouse.call(), table, lakehouse.row(table))
+            service.delta.format.refresh(lakehouse.call(), table, lakehouse.row(table))
     assert lakehouse.versions(table) == [3, 4]
     (request,) = watcher.tick()
     assert reasons([request]) == [("floecat.lake.orders", "incomplete")]

@@ -76,7 +76,7 @@ def test_a_scan_counts_and_names_what_cannot_be_read(
 
 
 def landed(lakehouse: Lakehouse) -> list[str]:
-    page = lakehouse.kernel.tables.list(lakehouse.call(), ("landed",), PageRequest())
+    page = lakehouse.kernel.catalog.tables.list(lakehouse.call(), ("landed",), PageRequest())
     return sorted(table.name for table in page.items)
 
 

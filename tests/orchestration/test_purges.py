@@ -47,13 +47,15 @@ def table(lakehouse: Lakehouse, name: str) -> TableFiles:
     location = made.write(made.path("metadata/counted.avro"), manifest_list_bytes(listed))
     made.snapshots[-1]["manifest-list"] = location
     made.commit()
-    lakehouse.kernel.registration.register_table(lakehouse.call(), ("ns",), name, made.metadata_location)
+    lakehouse.kernel.commits.registration.register_table(
+        lakehouse.call(), ("ns",), name, made.metadata_location
+    )
     return made
 
 
 def drop(lakehouse: Lakehouse, name: str) -> PurgeInfo:
-    lakehouse.kernel.drops.drop(lakehouse.call(), TableIdentifier(("ns",), name), purge=True)
-    return lakehouse.kernel.purges.list(lakehouse.call(), table=f"ns.{name}")[0]
+    lakehouse.kernel.purge.drops.drop(lakehouse.call(), TableIdentifier(("ns",), name), purge=True)
+    return lakehouse.kernel.purge.operations.list(lakehouse.call(), table=f"ns.{name}")[0]
 
 
 def run(instance: dg.DagsterInstance) -> tuple[dict[str, Any], dg.AssetCheckEvaluation]:
@@ -92,7 +94,7 @@ def test_a_run_works_on_what_is_due(lakehouse: Lakehouse, instance: dg.DagsterIn
     (row,) = metadata["purge/tables"]
     assert row.data["table"] == "ns.t"
     assert check.passed
-    assert lakehouse.kernel.purges.get(lakehouse.call(), purge.id).state == "SUCCEEDED"
+    assert lakehouse.kernel.purge.operations.get(lakehouse.call(), purge.id).state == "SUCCEEDED"
 
 
 @pytest.mark.spark
@@ -118,7 +120,7 @@ def test_a_large_table_that_is_offered_goes_to_spark(
         gc.collect()
     assert (metadata["purge/succeeded"], metadata["purge/ranges_on_spark"]) == (1, MANIFESTS)
     assert not [location for location in files.remaining() if "/t/data/" in location]
-    done = lakehouse.kernel.purges.get(lakehouse.call(), purge.id)
+    done = lakehouse.kernel.purge.operations.get(lakehouse.call(), purge.id)
     assert (done.state, done.progress.failed) == ("SUCCEEDED", 0)
     assert done.progress.deleted == len(files.written) - len(files.remaining())
 
@@ -132,7 +134,7 @@ def test_a_dead_letter_fails_the_check_and_is_reported_once(
     path = Path(broken.removeprefix("file://"))
     path.write_bytes(b"no manifest")
     kernel = KernelResource().open()
-    kernel.drops.drop(lakehouse.call(), TableIdentifier(("ns",), "t"), purge=True)
+    kernel.purge.drops.drop(lakehouse.call(), TableIdentifier(("ns",), "t"), purge=True)
     kernel.close()
     assert isinstance(tick(instance), dg.SkipReason)
     metadata, check = run(instance)

@@ -56,9 +56,11 @@ class Table:
         self.kernel = lakehouse.kernel
         self.instance = instance
         self.call = lakehouse.call()
-        self.kernel.namespaces.create(self.call, ("ns",), {})
+        self.kernel.catalog.namespaces.create(self.call, ("ns",), {})
         schema = msgspec.Raw(msgspec.json.encode(SCHEMA))
-        made = self.kernel.commits.create_table(self.call, ("ns",), CreateTable(name="t", schema=schema))
+        made = self.kernel.commits.tables.create_table(
+            self.call, ("ns",), CreateTable(name="t", schema=schema)
+        )
         self.appends = WrittenAppends(msgspec.json.decode(made.metadata)["location"])
         self.key = lakehouse.partition(T)
         self.entry_id = UUID(lakehouse.entry_id(T))
@@ -70,8 +72,8 @@ class Table:
 
     def service(self) -> None:
         """What the workers of the service do."""
-        self.kernel.statistics_pipeline.search_commits()
-        self.kernel.statistics_pipeline.drain(self.entry_id)
+        self.kernel.statistics.pipeline.search_commits()
+        self.kernel.statistics.pipeline.drain(self.entry_id)
 
     def tick(self) -> dg.SensorResult:
         with dg.build_sensor_context(
@@ -98,13 +100,13 @@ class Table:
         monkeypatch.setenv("FLOECAT_STATISTICS_FILES_PER_GROUP", "2")
         monkeypatch.setenv("FLOECAT_STATISTICS_LARGE_CAPTURE_BYTES", "1")
         with closing(KernelResource().open()) as kernel:
-            return kernel.captures.capture(self.call, T, full=True, wait_ms=0)
+            return kernel.statistics.captures.capture(self.call, T, full=True, wait_ms=0)
 
     def captured(self) -> list[SnapshotCapture]:
-        return self.kernel.captures.snapshots(self.call, T)
+        return self.kernel.statistics.captures.snapshots(self.call, T)
 
     def records(self) -> list[StatisticsRecord]:
-        return self.kernel.statistics.list(self.call, T)[1].items
+        return self.kernel.statistics.targets.list(self.call, T)[1].items
 
 
 @pytest.fixture
@@ -208,7 +210,7 @@ def test_a_missing_file_fails_the_check_that_names_it(table: Table) -> None:
     table.append(2)
     gone = Path(table.appends.paths[0].removeprefix("file://"))
     gone.unlink()
-    table.kernel.statistics_pipeline.search_commits()
+    table.kernel.statistics.pipeline.search_commits()
     (check,) = [
         each
         for each in table.run(targets).get_asset_check_evaluations()
@@ -254,14 +256,14 @@ def test_spark_finds_the_same_numbers(table: Table, monkeypatch: pytest.MonkeyPa
     result = table.run(targets)
     logged = [event.message for event in result.all_events if event.message]
     assert result.success, logged
-    done = table.kernel.captures.get(table.call, asked.id)
+    done = table.kernel.statistics.captures.get(table.call, asked.id)
     assert (done.state, len(done.groups)) == ("succeeded", 2)
     assert {content_hash(each) for each in table.records()} == before
     assert len(before) == 3
     opened.clear()
     assert table.run(index_artifacts).success
     assert len(opened) == 1
-    _, page = table.kernel.index_artifacts.list(table.call, T)
+    _, page = table.kernel.statistics.index_artifacts.list(table.call, T)
     with FileSummaries(open_fileio(fsync=False), parse_schema(msgspec.json.encode(SCHEMA)), []) as reader:
         for each in page.items:
             assert isinstance(each.target, FileTarget)
@@ -283,7 +285,7 @@ def test_pyspark_4_finds_the_same_numbers(
     before = {content_hash(each) for each in table.records()}
     asked = table.capture_by_groups(monkeypatch)
     with closing(KernelResource().open()) as kernel:
-        kernel.statistics_pipeline.drain(table.entry_id)
+        kernel.statistics.pipeline.drain(table.entry_id)
     # the Python of the session of other tests has another Spark
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     command = [_pyspark_4(tmp_path), HERE / "spark_groups.py"]
@@ -291,7 +293,7 @@ def test_pyspark_4_finds_the_same_numbers(
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.split() == [PYSPARK_4, "3", "succeeded", "succeeded"]
     table.service()
-    assert table.kernel.captures.get(table.call, asked.id).state == "succeeded"
+    assert table.kernel.statistics.captures.get(table.call, asked.id).state == "succeeded"
     assert {content_hash(each) for each in table.records()} == before
 
 
@@ -320,7 +322,7 @@ def test_page_indexes_are_built_once(table: Table) -> None:
     )
     found = shown(made.metadata)
     assert (found["statistics/built"], found["statistics/kept"]) == ("1", "2")
-    _, page = table.kernel.index_artifacts.list(table.call, T)
+    _, page = table.kernel.statistics.index_artifacts.list(table.call, T)
     assert [each.coverage.rows_indexed for each in page.items] == [10, 10, 10]
     for each in page.items:
         assert Path(each.artifact_uri.removeprefix("file://")).stat().st_size > 0

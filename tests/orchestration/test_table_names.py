@@ -91,8 +91,8 @@ def test_keys_of_earlier_releases_are_replaced(lakehouse: Lakehouse, sensor: Sen
     assert sensor.partitions("tables") == ["by hand", *wanted]
     assert sensor.partitions("delta_tables") == [lakehouse.partition(delta)]
     bookings = orders._replace(name="bookings")
-    lakehouse.kernel.tables.rename(lakehouse.call(), orders, bookings)
-    lakehouse.kernel.tables.drop(lakehouse.call(), delta)
+    lakehouse.kernel.catalog.tables.rename(lakehouse.call(), orders, bookings)
+    lakehouse.kernel.catalog.tables.drop(lakehouse.call(), delta)
     sensor.tick()
     assert sensor.partitions("tables") == ["by hand", lakehouse.partition(bookings)]
     assert sensor.partitions("delta_tables") == []
@@ -169,7 +169,7 @@ def test_the_dead_are_wiped_after_a_while(
     theirs = dg.AssetKey(["their", "own", "asset"])
     sensor.instance.report_runless_asset_event(dg.AssetMaterialization(theirs))
     follower.tick()
-    service = lakehouse.kernel.tables
+    service = lakehouse.kernel.catalog.tables
     for table in (dropped, again):
         service.drop(lakehouse.call(), table)
     service.unregister(lakehouse.call(), unregistered)
@@ -200,7 +200,7 @@ def test_a_table_whose_end_was_not_reported_is_not_wiped(
 ) -> None:
     table = lakehouse.create("orders")
     follower.tick()
-    lakehouse.kernel.tables.drop(lakehouse.call(), table)
+    lakehouse.kernel.catalog.tables.drop(lakehouse.call(), table)
     sensor.later_ms = 30 * DAY_MS
     sensor.tick()
     assert key_of(table) in sensor.instance.get_asset_keys()

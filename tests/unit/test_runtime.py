@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 HEAVY = ("alembic", "dagster", "deltalake", "fastavro", "litestar", "numpy", "pandas", "psycopg", "pyarrow")
 
 _OPEN = """
@@ -47,12 +45,10 @@ print(json.dumps([name for name in sys.modules if name.startswith("floecat.delta
 """
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_what_delta_tables_need_is_imported_with_the_first_of_them(tmp_path: Path, enabled: bool) -> None:
-    settings = {"floecat.data-dir": str(tmp_path), "floecat.gateway.delta-compat.enabled": enabled}
+def test_what_delta_tables_need_is_imported_with_the_first_of_them(tmp_path: Path) -> None:
+    settings = {"floecat.data-dir": str(tmp_path)}
     heavy = [name for name in HEAVY if name not in ("alembic", "litestar")]
     command = [sys.executable, "-c", _SERVE.format(heavy=heavy), json.dumps(settings)]
     loaded = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert ("floecat.delta.open_delta" in loaded) == enabled
+    assert "floecat.delta.open_delta" in loaded
     assert not set(loaded) & {"floecat.delta.refresh.refresh_service", *heavy}
-    assert enabled or loaded == []

@@ -51,7 +51,7 @@ def commit_sensor(
     cursor = CommitCursor.parse(context.cursor)
     try:
         opened = kernel.open()
-        log = opened.events
+        log = opened.events.commits
         batch = log.after(cursor, limit=COMMITS_PER_TICK)
         reported = _reported(context.instance, cursor) if batch.events else cursor
         if reported != cursor:

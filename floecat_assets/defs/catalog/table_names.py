@@ -72,7 +72,7 @@ def table_names_sensor(
     existing = {each: instance.get_dynamic_partitions(each.name or "") for each in (TABLES, DELTA_TABLES)}
     try:
         opened = kernel.open()
-        entries = list(opened.live_entries)
+        entries = list(opened.events.live_entries)
         now_ms = kernel.now_ms()
     except UnavailableError as error:
         return dg.SkipReason(f"Nothing was checked: {error.message}")

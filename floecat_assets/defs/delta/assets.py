@@ -74,7 +74,7 @@ def artifacts(
     except _LASTING as error:
         raise _failure(error) from error
     counts = _counts(numbers, seconds=seconds, runners=runners)
-    entry = kernel.open().live_entries.get(entry_id)
+    entry = kernel.open().events.live_entries.get(entry_id)
     if entry is not None:
         context.log_event(
             dg.AssetObservation(

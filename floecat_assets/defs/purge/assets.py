@@ -44,13 +44,13 @@ def outcomes(
     ended = _Ended()
     opened.listeners.add(ended.note)
     runner = SparkRanges(spark.open, width=config.ranges_at_once)
-    while (worked := opened.large_purges.work_on_next(runner)) is not None:
+    while (worked := opened.purge.large_jobs.work_on_next(runner)) is not None:
         job, result = worked
         context.log.info("purge of %s on Spark: %s %s", job.title, result.outcome, result.error or "")
-    drained = opened.purge_queue.drain_once()
+    drained = opened.purge.queue.drain_once()
     context.log.info("purges in process: %s", drained)
-    context.log.info("files of removed tables: %s", opened.entry_file_queue.drain_once())
-    totals = opened.purges.totals()
+    context.log.info("files of removed tables: %s", opened.purge.entry_files.drain_once())
+    totals = opened.purge.operations.totals()
     return dg.MaterializeResult(
         metadata={
             **ended.metadata(),

@@ -15,7 +15,7 @@ _SHOWN = 50
 @dg.asset_check(asset=outcomes, pool="purge")
 def no_dead_letters(kernel: KernelResource) -> dg.AssetCheckResult:
     """No purge has used up its attempts."""
-    purges = kernel.open().purges
+    purges = kernel.open().purge.operations
     count, shown = purges.totals().jobs["DEAD_LETTER"], purges.dead_letters(limit=_SHOWN)
     return dg.AssetCheckResult(
         passed=count == 0,

@@ -51,7 +51,7 @@ def orphan_files(
 
     opened = kernel.open()
     gateway = opened.settings.gateway
-    call = opened.calls.open_as_operator(
+    call = opened.catalog.calls.open_as_operator(
         _PRINCIPAL, gateway.default_account_id, config.catalog or gateway.default_prefix
     )
     grace_ms = opened.settings.purge.orphan_grace.ms
@@ -59,12 +59,12 @@ def orphan_files(
         grace_ms = int(config.older_than_days * _DAY_MS)
     namespace = None if config.namespace is None else tuple(config.namespace)
     if config.table is None:
-        reports = opened.orphans.find_all(call, namespace, older_than_ms=grace_ms, delete=config.delete)
+        reports = opened.purge.orphans.find_all(call, namespace, older_than_ms=grace_ms, delete=config.delete)
     elif namespace is None:
         raise dg.Failure("The config names a table and no namespace", allow_retries=False)
     else:
         identifier = TableIdentifier(namespace, config.table)
-        reports = [opened.orphans.find(call, identifier, older_than_ms=grace_ms, delete=config.delete)]
+        reports = [opened.purge.orphans.find(call, identifier, older_than_ms=grace_ms, delete=config.delete)]
     for report in reports:
         if report.problem is not None:
             context.log.warning("table %s was left alone: %s", report.table, report.problem)

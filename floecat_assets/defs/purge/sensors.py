@@ -41,9 +41,9 @@ def purge_sensor(
     """
     try:
         opened = kernel.open()
-        offered = len(opened.large_purges.offered())
-        left = opened.purges.left_over(LEFT_AFTER_MS)
-        dead = opened.purges.totals().jobs["DEAD_LETTER"]
+        offered = len(opened.purge.large_jobs.offered())
+        left = opened.purge.operations.left_over(LEFT_AFTER_MS)
+        dead = opened.purge.operations.totals().jobs["DEAD_LETTER"]
     except UnavailableError as error:
         return dg.SkipReason(f"Nothing was checked: {error.message}")
     cursor = context.cursor or "0"

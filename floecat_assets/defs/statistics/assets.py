@@ -51,9 +51,9 @@ def snapshots(
 ) -> dg.MaterializeResult[None]:
     """Asks for captures; what is open already is not asked for twice."""
     opened, entry_id = kernel.open(), require_table_id(context.partition_key)
-    entry = opened.live_entries.get(entry_id)
+    entry = opened.events.live_entries.get(entry_id)
     try:
-        asked = opened.statistics_pipeline.request(
+        asked = opened.statistics.pipeline.request(
             entry_id, created_by="pipeline", latest=config.snapshots == "latest"
         )
     except NoSuchTableError as error:
@@ -88,7 +88,7 @@ def targets(
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
     """Works on the captures of a table until none is due."""
     opened, entry_id = kernel.open(), require_table_id(context.partition_key)
-    pipeline = opened.statistics_pipeline
+    pipeline = opened.statistics.pipeline
     while True:
         _work_on_spark(context, kernel, spark, entry_id)
         drained = pipeline.drain(entry_id)
@@ -136,7 +136,7 @@ def index_artifacts(
         from floecat_assets.spark.data_files import FileBounds, page_indexes_on
 
         read_large = page_indexes_on(spark.open, FileBounds.of(settings))
-    built = opened.statistics_pipeline.build_page_indexes(
+    built = opened.statistics.pipeline.build_page_indexes(
         entry_id, _log_progress(context), read_large, settings.large_capture_bytes
     )
     if built is None:
@@ -156,7 +156,7 @@ def _work_on_spark(
 ) -> None:
     """If groups of the table are offered to Spark, works on all that are offered."""
     opened = kernel.open()
-    pipeline = opened.statistics_pipeline
+    pipeline = opened.statistics.pipeline
     if importlib.util.find_spec("pyspark") is None or not any(
         table.offered_bytes for table in pipeline.pending() if table.entry_id == entry_id
     ):

@@ -39,8 +39,8 @@ def of_table(kernel: Kernel, entry_id: UUID, *, most_files: int | None = None) -
         kernel: the kernel.
         most_files: see `TableReports.of`.
     """
-    entry = kernel.live_entries.get(entry_id)
-    report = None if entry is None else kernel.statistics_pipeline.reports.of(entry_id, most_files=most_files)
+    entry = kernel.events.live_entries.get(entry_id)
+    report = None if entry is None else kernel.statistics.pipeline.reports.of(entry_id, most_files=most_files)
     if entry is None or report is None:
         return None
     observation = dg.AssetObservation(
@@ -74,7 +74,7 @@ def news_of(
         FloecatError: a manifest cannot be read, or the store does not answer.
     """
     # a report reads all manifests
-    version = kernel.statistics_pipeline.reports.version(entry_id)
+    version = kernel.statistics.pipeline.reports.version(entry_id)
     if version is None or version == _newest_version(instance, partition):
         return
     reported = of_table(kernel, entry_id, most_files=most_files)

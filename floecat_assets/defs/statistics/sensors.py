@@ -79,7 +79,7 @@ def capture_sensor(
     cursor = read_cursor(context.cursor, _Cursor)
     try:
         opened = kernel.open()
-        pipeline = opened.statistics_pipeline
+        pipeline = opened.statistics.pipeline
         if opened.settings.statistics.enabled:
             pipeline.search_commits()
         finished = pipeline.finished(cursor.finished_at_ms, cursor.job_id, CAPTURES_PER_TICK)
@@ -120,7 +120,7 @@ def _requests(instance: dg.DagsterInstance, kernel: Kernel) -> Iterator[dg.RunRe
     now_ms, workers = kernel.clock.now_ms(), kernel.settings.statistics.workers
     left = [
         table
-        for table in kernel.statistics_pipeline.pending()
+        for table in kernel.statistics.pipeline.pending()
         if table.offered_bytes or not workers or now_ms - table.oldest_at_ms >= LEFT_AFTER_MS
     ]
     if not left:

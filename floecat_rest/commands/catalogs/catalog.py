@@ -54,7 +54,7 @@ def create(
 
     place = location or f"{settings.warehouse_location.rstrip('/')}-{name}"
     with kernel(settings) as opened:
-        made = opened.catalogs.create(
+        made = opened.catalog.catalogs.create(
             account or settings.gateway.default_account_id,
             name,
             place,
@@ -80,7 +80,7 @@ def list_catalogs(
     from floecat.runtime import kernel
 
     with kernel(settings) as opened:
-        catalogs = opened.catalogs.list(account or settings.gateway.default_account_id)
+        catalogs = opened.catalog.catalogs.list(account or settings.gateway.default_account_id)
     if as_json:
         print_json(map(catalog_response, catalogs))
         return
@@ -106,7 +106,7 @@ def update(
 ) -> None:
     """Add allowed locations to a catalog, and remove some. Running services see it within five seconds."""
     with open_call(settings_from(config, data_dir=data_dir), name, account) as (kernel, call):
-        made = kernel.catalog_changes.update(
+        made = kernel.catalog.changes.update(
             call, add=add_location or (), remove=remove_location or (), anywhere=True
         )
     if as_json:
@@ -126,5 +126,5 @@ def delete(
 ) -> None:
     """Delete a catalog that has no namespaces, connectors and unfinished jobs. No file is deleted."""
     with open_call(settings_from(config, data_dir=data_dir), name, account) as (kernel, call):
-        kernel.catalog_changes.delete(call)
+        kernel.catalog.changes.delete(call)
     print_plain(f"Deleted catalog {name}")

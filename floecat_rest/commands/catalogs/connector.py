@@ -74,7 +74,7 @@ def create(
 
     levels = parse_namespace(namespace) if namespace else ()
     wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
-    made = kernel.connectors.create(call, wanted)
+    made = kernel.connectors.connectors.create(call, wanted)
     if as_json:
         print_json([connector_response(made)])
     else:
@@ -83,7 +83,7 @@ def create(
             f" its tables go to namespace {written(made.namespace)}"
         )
     try:
-        kernel.connectors.check_root(call, name)
+        kernel.connectors.connectors.check_root(call, name)
     except FloecatError as error:
         print_plain(f"A scan will find nothing: {error.message}", err)
 
@@ -97,7 +97,7 @@ def list_connectors(
     as_json: JsonOption = False,
 ) -> None:
     """List the connectors of a catalog, and how their last scans went."""
-    connectors = kernel.connectors.list(call)
+    connectors = kernel.connectors.connectors.list(call)
     if as_json:
         print_json(map(connector_response, connectors))
         return
@@ -127,7 +127,7 @@ def scan(
 ) -> None:
     """Scan now: register new tables and report the outcome of each. Exits with 1 if one failed."""
     with working(f"Scanning {name}", err) as show:
-        report = kernel.connector_scans.scan(
+        report = kernel.connectors.scans.scan(
             call, name, lambda progress: show(f"Scanning {name}: {_counts(progress)}")
         )
     if as_json:
@@ -146,7 +146,7 @@ def delete(
     name: NameArgument,
 ) -> None:
     """Delete a connector. The tables that it found stay in the catalog."""
-    kernel.connectors.drop(call, name)
+    kernel.connectors.connectors.drop(call, name)
     print_plain(f"Deleted connector {name}")
 
 

@@ -38,7 +38,7 @@ def list_namespaces(
 ) -> None:
     """List the namespaces of a catalog, nested ones behind their parents."""
     within = None if parent is None else parse_namespace(parent)
-    found = list(kernel.namespaces.walk(call, within))
+    found = list(kernel.catalog.namespaces.walk(call, within))
     if as_json:
         print_json({"namespace": namespace} for namespace in found)
     else:

@@ -52,7 +52,7 @@ def now(
     """Capture a snapshot now. Exits with 1 if that takes too long or fails."""
     identifier = parse_identifier(name)
     with working(f"Capturing {written(identifier)}", err) as show:
-        made = kernel.captures.capture(
+        made = kernel.statistics.captures.capture(
             call,
             identifier,
             snapshot,
@@ -76,7 +76,7 @@ def backfill(
 ) -> None:
     """Ask for captures of all snapshots of a table that were never captured."""
     identifier = parse_identifier(name)
-    made = kernel.captures.backfill(call, identifier)
+    made = kernel.statistics.captures.backfill(call, identifier)
     if made or as_json:
         _print(made, as_json=as_json)
     else:
@@ -97,7 +97,7 @@ def policy(
 ) -> None:
     """Show what is captured of a table, or of the tables of a catalog, and what sets it."""
     identifier = None if name is None else parse_identifier(name)
-    found = kernel.capture_policies.get(call, identifier)
+    found = kernel.statistics.policies.get(call, identifier)
     if as_json:
         print_json([found])
         return
@@ -128,7 +128,7 @@ def list_captures(
     as_json: JsonOption = False,
 ) -> None:
     """List the captures of a catalog, oldest first. Those that failed stay until they are retried."""
-    _print(kernel.captures.list(call, states=state or (), table=table), as_json=as_json)
+    _print(kernel.statistics.captures.list(call, states=state or (), table=table), as_json=as_json)
 
 
 @app.command()
@@ -141,7 +141,7 @@ def snapshots(
     as_json: JsonOption = False,
 ) -> None:
     """List the snapshots of a table of which statistics were captured, or will be."""
-    found = kernel.captures.snapshots(call, parse_identifier(name))
+    found = kernel.statistics.captures.snapshots(call, parse_identifier(name))
     if as_json:
         print_json(found)
         return
@@ -172,7 +172,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a capture with its groups of files."""
-    found = kernel.captures.get(call, capture)
+    found = kernel.statistics.captures.get(call, capture)
     if as_json:
         print_json([found])
         return
@@ -205,7 +205,7 @@ def cancel(
     capture: IdArgument,
 ) -> None:
     """Cancel a capture with its groups. A running one stops before its next file."""
-    found = kernel.captures.cancel(call, capture)
+    found = kernel.statistics.captures.cancel(call, capture)
     print_plain(f"Capture {found.id} of {found.table} is {found.state}")
 
 
@@ -224,8 +224,8 @@ def watch(
     """Follow captures until they end. Exits with 1 if one has failed then."""
     ended = follow(
         capture,
-        lambda: kernel.captures.list(call),
-        lambda id: kernel.captures.get(call, id),
+        lambda: kernel.statistics.captures.list(call),
+        lambda id: kernel.statistics.captures.get(call, id),
         rendered=None if as_json else _rendered,
         print_changed=print_json if as_json else _print_lines,
         if_none=None if as_json else "No capture is open: floecat capture list shows those that ended",

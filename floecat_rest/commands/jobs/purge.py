@@ -52,7 +52,7 @@ def list_purges(
     as_json: JsonOption = False,
 ) -> None:
     """List the purges of a catalog, oldest first. Those in DEAD_LETTER stay until they are retried."""
-    found = kernel.purges.list(call, states=[each.upper() for each in state or ()], table=table)
+    found = kernel.purge.operations.list(call, states=[each.upper() for each in state or ()], table=table)
     if as_json:
         _print_json(found)
         return
@@ -82,7 +82,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a purge: how far it is, what it kept and why, and the files that could not be deleted."""
-    found = kernel.purges.get(call, purge)
+    found = kernel.purge.operations.get(call, purge)
     if as_json:
         _print_json([found])
         return
@@ -124,7 +124,7 @@ def retry(
     as_json: JsonOption = False,
 ) -> None:
     """Retry a purge that failed for good or was cancelled."""
-    found = kernel.purges.retry(call, purge)
+    found = kernel.purge.operations.retry(call, purge)
     if as_json:
         _print_json([found])
         return
@@ -144,7 +144,7 @@ def cancel(
     as_json: JsonOption = False,
 ) -> None:
     """Cancel a purge that has not begun: all files stay, and the table can be registered again."""
-    found = kernel.purges.cancel(call, purge, force=force)
+    found = kernel.purge.operations.cancel(call, purge, force=force)
     if as_json:
         _print_json([found])
         return
@@ -168,8 +168,8 @@ def watch(
     """Follow purges until they end. Exits with 1 if one is in DEAD_LETTER then."""
     ended = follow(
         purge,
-        lambda: kernel.purges.list(call),
-        lambda id: kernel.purges.get(call, id),
+        lambda: kernel.purge.operations.list(call),
+        lambda id: kernel.purge.operations.get(call, id),
         rendered=None if as_json else _rendered,
         print_changed=_print_json if as_json else _print_lines,
         if_none=None if as_json else "No purge is open: floecat purge list shows those that ended",

@@ -76,10 +76,10 @@ def orphans(
             "progress": show,
         }
         if name is not None:
-            reports = [kernel.orphans.find(call, parse_identifier(name), **options)]
+            reports = [kernel.purge.orphans.find(call, parse_identifier(name), **options)]
         else:
             within = None if namespace is None else parse_namespace(namespace)
-            reports = kernel.orphans.find_all(call, within, **options)
+            reports = kernel.purge.orphans.find_all(call, within, **options)
     _print(reports, as_json=as_json)
     if any(report.failed or report.problem for report in reports):
         raise typer.Exit(1)

@@ -38,7 +38,7 @@ def plan(
     identifier = parse_identifier(name)
     text = f"Planning a scan of {written(identifier)}"
     with working(text, err) as show:
-        made = kernel.explanations.explain(
+        made = kernel.planning.explanations.explain(
             call,
             identifier,
             row_filter,

@@ -25,7 +25,7 @@ def show(
 ) -> None:
     """Show a table: where it is, its current snapshot, columns and properties."""
     identifier = parse_identifier(name)
-    found = kernel.tables.describe(call, identifier)
+    found = kernel.catalog.tables.describe(call, identifier)
     if as_json:
         print_json([found])
         return

@@ -40,7 +40,9 @@ def statistics(
         raise typer.BadParameter("must be table, column, expression or file", param_hint="--kind")
     identifier = parse_identifier(name)
     wanted = TargetKind(kind) if kind else None
-    snapshot_id, records = _all(lambda page: kernel.statistics.list(call, identifier, snapshot, wanted, page))
+    snapshot_id, records = _all(
+        lambda page: kernel.statistics.targets.list(call, identifier, snapshot, wanted, page)
+    )
     if as_json:
         print_json(records)
         return
@@ -74,7 +76,9 @@ def index_artifacts(
 ) -> None:
     """Show the index artifacts of a table: files that index one data file each, as page-index sidecars."""
     identifier = parse_identifier(name)
-    snapshot_id, artifacts = _all(lambda page: kernel.index_artifacts.list(call, identifier, snapshot, page))
+    snapshot_id, artifacts = _all(
+        lambda page: kernel.statistics.index_artifacts.list(call, identifier, snapshot, page)
+    )
     if as_json:
         print_json(artifacts)
         return
@@ -124,7 +128,7 @@ def constraints(
 ) -> None:
     """Show the constraints of a table: those of its metadata, and those that engines have put."""
     identifier = parse_identifier(name)
-    found = kernel.constraints.get(call, identifier, snapshot)
+    found = kernel.statistics.constraints.get(call, identifier, snapshot)
     if as_json:
         print_json([found])
         return

@@ -74,7 +74,7 @@ def register_delta(
     identifier = parse_identifier(name)
 
     def register() -> TableRegistration:
-        return kernel.delta_registration.register(
+        return kernel.delta.registration.register(
             call, identifier.namespace, identifier.name, location, format_version=format_version
         )
 
@@ -82,8 +82,8 @@ def register_delta(
         made = register()
     except NoSuchNamespaceError:
         # a missing table must not leave a namespace behind
-        kernel.delta_registration.root(call, location)
-        if kernel.namespaces.ensure(call, identifier.namespace) and not as_json:
+        kernel.delta.registration.root(call, location)
+        if kernel.catalog.namespaces.ensure(call, identifier.namespace) and not as_json:
             print_plain(f"Created namespace {written(identifier.namespace)}")
         made = register()
     if as_json:
@@ -107,10 +107,10 @@ def list_tables(
 
     The id is the partition of the table in Dagster.
     """
-    found = sorted(kernel.tables.list_all(call), key=lambda table: (table.namespace, table.name))
+    found = sorted(kernel.catalog.tables.list_all(call), key=lambda table: (table.namespace, table.name))
     problems: dict[UUID, str | None] = {}
     if kernel.settings.gateway.delta_compat.enabled:
-        problems = {row.entry_id: row.problem for row in kernel.delta_tables.list(call)}
+        problems = {row.entry_id: row.problem for row in kernel.delta.tables.list(call)}
     if as_json:
         print_json(msgspec.to_builtins(row) | {"problem": problems.get(row.id)} for row in found)
         return
@@ -144,7 +144,7 @@ def refresh(
     columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task(f"Versions of {written(identifier)}", total=None)
-        row = kernel.delta_tables.materialise(
+        row = kernel.delta.tables.materialise(
             call, identifier, lambda done, of: progress.update(task, completed=done, total=of)
         )
     print_plain(f"{written(identifier)} is at version {row.version}")

@@ -198,7 +198,7 @@ class TableLoader:
     def changed(self, catalog: Catalog, changes: Sequence[AnyPrepared]) -> LoadedTable:
         """The table of a single change, as it is answered once the change is made."""
         change = changes[0]
-        return self.loaded(catalog, cast(TableMetadata, change.metadata), change.state)
+        return self.loaded(catalog, cast("TableMetadata", change.metadata), change.state)
 
     def removed(self, catalog: Catalog, row: EntryRow, document: bytes) -> LoadedTable:
         """A table as it was when its entry was removed.

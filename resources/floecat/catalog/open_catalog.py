@@ -21,7 +21,10 @@ from floecat.entries.names import Resolver
 from floecat.entries.open_entries import EntryParts
 from floecat.entries.removals import EntryChanges
 from floecat.identifiers.encoding import NamespaceSeparator
+from floecat.jobs.background import Background
 from floecat.settings import Settings
+from floecat.store.commits import idempotency, metrics
+from floecat.store.commits.confirmed_transactions import TRACES_KEPT_MS, delete_traces
 
 __all__ = ["CatalogServices", "open_catalog"]
 
@@ -31,8 +34,8 @@ class CatalogServices:
     """The services."""
 
     catalogs: CatalogService
-    catalog_changes: CatalogChanges
-    catalog_directory: CatalogDirectory
+    changes: CatalogChanges
+    directory: CatalogDirectory
     calls: CallContext
     resolver: Resolver
     namespaces: NamespaceService
@@ -51,6 +54,7 @@ def open_catalog(
     authorizer: Authorizer,
     separator: NamespaceSeparator,
     settings: Settings,
+    background: Background,
 ) -> CatalogServices:
     """The services over the parts of entries.
 
@@ -58,6 +62,7 @@ def open_catalog(
         formats: bring tables up to date.
         authorizer: decides what principals may do.
         separator: how namespace levels are joined on the wire.
+        background: removes what expired.
     """
     gateway, store = settings.gateway, parts.store
     paging = Paging(default_size=gateway.default_page_size, max_size=gateway.max_page_size)
@@ -74,10 +79,18 @@ def open_catalog(
         scan_planning_mode=gateway.scan_planning_mode,
     )
     answers = TableAnswers(parts.entries, parts.files, loader)
+    keep_reports_ms = gateway.metrics_report_retention.ms
+    background.sweeps.update(
+        idempotency_records=idempotency.delete_expired,
+        transactions=lambda conn, now_ms, limit: delete_traces(conn, now_ms - TRACES_KEPT_MS, limit),
+        metrics_reports=lambda conn, now_ms, limit: metrics.delete_before(
+            conn, now_ms - keep_reports_ms, limit
+        ),
+    )
     catalogs = CatalogService(store, parts.clock, parts.memory, parts.storages)
     return CatalogServices(
         catalogs=catalogs,
-        catalog_changes=CatalogChanges(
+        changes=CatalogChanges(
             parts.transactions,
             parts.clock,
             catalogs,
@@ -86,7 +99,7 @@ def open_catalog(
             addable_locations=settings.storage.addable_locations,
             most_locations=settings.limits.catalog_locations,
         ),
-        catalog_directory=CatalogDirectory(
+        directory=CatalogDirectory(
             catalogs,
             authorizer,
             addable_locations=settings.storage.addable_locations,

@@ -12,7 +12,9 @@ from floecat.commits.table_registration import RegisterService
 from floecat.commits.view_commits import ViewCommitService
 from floecat.entries.formats import TableFormats
 from floecat.entries.open_entries import EntryParts
+from floecat.jobs.background import Background
 from floecat.settings import Settings
+from floecat.store.entries import staged_tables
 
 __all__ = ["CommitServices", "open_commits"]
 
@@ -21,25 +23,31 @@ __all__ = ["CommitServices", "open_commits"]
 class CommitServices:
     """The services."""
 
-    commits: CommitService
-    view_commits: ViewCommitService
+    tables: CommitService
+    views: ViewCommitService
     registration: RegisterService
 
 
 def open_commits(
-    parts: EntryParts, catalog: CatalogServices, formats: TableFormats, settings: Settings
+    parts: EntryParts,
+    catalog: CatalogServices,
+    formats: TableFormats,
+    settings: Settings,
+    background: Background,
 ) -> CommitServices:
     """The services over the parts of entries.
 
     Args:
         catalog: renders and replays answers.
         formats: say which tables take commits.
+        background: removes staged tables that expired.
     """
     gateway = settings.gateway
+    background.sweeps["staged_tables"] = staged_tables.delete_expired
     staging = Staging(parts.store, parts.clock, ttl_ms=gateway.stage_ttl_seconds * 1000)
     request_files = RequestFiles(enabled=gateway.register_storage_properties)
     return CommitServices(
-        commits=CommitService(parts, catalog, formats, staging),
-        view_commits=ViewCommitService(parts),
+        tables=CommitService(parts, catalog, formats, staging),
+        views=ViewCommitService(parts),
         registration=RegisterService(parts, catalog, formats, request_files),
     )

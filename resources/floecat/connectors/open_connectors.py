@@ -11,6 +11,7 @@ from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.scans import ConnectorScans
 from floecat.entries.open_entries import EntryParts
 from floecat.identifiers.encoding import NamespaceSeparator
+from floecat.jobs.background import Background
 from floecat.settings import Settings
 
 __all__ = ["ConnectorServices", "open_connectors"]
@@ -30,6 +31,7 @@ def open_connectors(
     registrations: TableRegistrations,
     separator: NamespaceSeparator,
     settings: Settings,
+    background: Background,
 ) -> ConnectorServices:
     """The services over the parts of entries.
 
@@ -37,6 +39,7 @@ def open_connectors(
         catalog: finds catalogs and makes namespaces.
         registrations: register what a scan finds.
         separator: how namespace levels are joined on the wire.
+        background: knows jobs of all kinds.
 
     Raises:
         SettingsError: a kind of connector that is set is malformed.
@@ -59,4 +62,5 @@ def open_connectors(
         reading_s=settings.gateway.delta_compat.wait.seconds,
         limits=settings.limits,
     )
+    background.jobs.add(scans.kind)
     return ConnectorServices(connectors, scans)

@@ -6,12 +6,16 @@ from collections import Counter as Counts
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from floecat.delta.delta_format import DeltaLoads, DeltaTableService
 from floecat.delta.registration import RegisterDeltaService
+from floecat.entries.formats import TurnedOffFormat
 from floecat.entries.open_entries import EntryParts
 from floecat.fileio.locations import normalize_location
+from floecat.jobs.background import Background
+from floecat.purge.deletion.table_purge import DeferredPurge, FormatPurge
+from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
 
@@ -19,7 +23,9 @@ if TYPE_CHECKING:
     from floecat.delta.refresh.pipeline import DeltaPipeline
     from floecat.delta.refresh.refresh_service import DeltaRefreshService
 
-__all__ = ["DeferredEngine", "DeltaServices", "open_delta"]
+__all__ = ["DeferredEngine", "DeltaServices", "artifact_purge", "open_delta"]
+
+_OFF: Final = TurnedOffFormat("Delta", "floecat.gateway.delta-compat.enabled")
 
 
 class DeferredEngine:
@@ -67,27 +73,61 @@ class DeferredEngine:
 
 @dataclass(frozen=True, slots=True)
 class DeltaServices:
-    """The services."""
+    """The services, or what refuses in their place where Delta tables are turned off."""
 
-    engine: DeferredEngine
-    format: DeltaLoads
-    tables: DeltaTableService
-    registration: RegisterDeltaService
+    format: DeltaLoads | TurnedOffFormat
+    tables: DeltaTableService | TurnedOffFormat
+    registration: RegisterDeltaService | TurnedOffFormat
+    parts: EntryParts
+    engine: DeferredEngine | None = None
 
-    def pipeline(self, parts: EntryParts) -> DeltaPipeline:
-        """The service of the pipeline, with the parts that `open_delta` had."""
-        engine = self.engine.open()
+    @property
+    def refresh_service(self) -> DeltaRefreshService | None:
+        """Makes Delta tables readable; `None` where that is turned off."""
+        return None if self.engine is None else self.engine.open()
+
+    @property
+    def refreshes(self) -> Mapping[str, int]:
+        """Looks at logs of Delta tables by loads, by what became of them."""
+        return {} if self.engine is None else self.engine.refreshes
+
+    def pipeline(self) -> DeltaPipeline:
+        """What the pipeline asks about Delta tables.
+
+        Raises:
+            UnsupportedOperationError: Delta tables are turned off.
+        """
+        if self.engine is None:
+            _OFF.refuse()
         from floecat.delta.refresh.pipeline import DeltaPipeline
 
         prepare_struct_types()
-        return DeltaPipeline(parts.store, parts.storages, engine)
+        return DeltaPipeline(self.parts.store, self.parts.storages, self.engine.open())
 
 
-def open_delta(parts: EntryParts, settings: Settings) -> DeltaServices:
+def open_delta(parts: EntryParts, settings: Settings, background: Background) -> DeltaServices:
     """The services over the parts of entries."""
-    engine, location = DeferredEngine(parts, settings), settings.gateway.delta_compat.location
+    compat = settings.gateway.delta_compat
+    if not compat.enabled:
+        return DeltaServices(_OFF, _OFF, _OFF, parts)
+    engine, location = DeferredEngine(parts, settings), compat.location
+    background.add(stop=engine.close)
     format = DeltaLoads(parts.entries, engine.open)
     registration = RegisterDeltaService(
         parts, format, compat_location=None if location is None else str(normalize_location(location))
     )
-    return DeltaServices(engine, format, DeltaTableService(parts.store, format), registration)
+    return DeltaServices(format, DeltaTableService(parts.store, format), registration, parts, engine)
+
+
+def artifact_purge(shared: SharedFiles, settings: Settings) -> FormatPurge:
+    """The purge of artifacts. Dropped tables are purged where Delta tables are turned off, too."""
+
+    def open_purge() -> FormatPurge:
+        from floecat.delta.artifact_purge import ArtifactPurge
+
+        prepare_struct_types()
+        return ArtifactPurge(
+            shared, batch_size=settings.purge.files_per_call, threads=settings.purge.delete_threads_per_job
+        )
+
+    return DeferredPurge(open_purge)

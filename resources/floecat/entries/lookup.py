@@ -296,7 +296,7 @@ class Entries:
                 raise RuntimeError(f"no document was read for {identifier}")
             held.seen(identifier, row)
             return Entry(identifier, row, held)
-        parse = cast(Callable[[bytes], V], model.parse)
+        parse = cast("Callable[[bytes], V]", model.parse)
         document = Document(stored_documents.decompress(row.document), parse)
         document.seen(identifier, msgspec.structs.replace(row, document=None))
         self.remember(catalog, identifier, row.state, document)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 from floecat.auth.authorizer import Privilege
@@ -22,10 +22,14 @@ __all__ = ["JobOperations"]
 class JobOperations:
     """Jobs of all kinds, seen from outside."""
 
-    def __init__(self, store: Store, clock: Clock, kinds: Sequence[JobKind]) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self.kinds: Mapping[str, JobKind] = {kind.name: kind for kind in kinds}
+        self.kinds: dict[str, JobKind] = {}
+
+    def add(self, kind: JobKind) -> None:
+        """Adds a kind of job."""
+        self.kinds[kind.name] = kind
 
     def list(
         self,
@@ -166,24 +170,21 @@ class JobOperations:
         self.get(call, job_id, Privilege.MANAGE_JOBS)
         return self._store.run(lambda conn: jobs.cancel_unstarted(conn, job_id, self._clock.now_ms()))
 
-    def sweep(self, limit: int) -> int:
+    def sweep(self, conn: Connection, now_ms: int, limit: int) -> int:
         """Ends cancellations whose worker died, and deletes jobs past their retention.
 
         Args:
+            conn: of the transaction.
+            now_ms: the time.
             limit: most jobs of each kind.
 
         Returns:
             How many were deleted of the kind that had most; `limit` if there may be more.
         """
-        now_ms = self._clock.now_ms()
-
-        def work(conn: Connection) -> int:
-            deleted = 0
-            for kind in self.kinds.values():
-                job_claims.end_abandoned_cancellations(conn, kind.name, now_ms)
-                deleted = max(
-                    deleted, job_claims.delete_finished(conn, kind.name, now_ms - kind.retention_ms, limit)
-                )
-            return deleted
-
-        return self._store.run(work)
+        deleted = 0
+        for kind in self.kinds.values():
+            job_claims.end_abandoned_cancellations(conn, kind.name, now_ms)
+            deleted = max(
+                deleted, job_claims.delete_finished(conn, kind.name, now_ms - kind.retention_ms, limit)
+            )
+        return deleted

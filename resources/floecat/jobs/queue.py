@@ -73,6 +73,16 @@ class JobQueue:
         self.kind = kind
         self._store = store
         self._clock = clock
+        self._workers: list[Callable[[], None]] = []
+
+    def add_worker(self, wake: Callable[[], None]) -> None:
+        """Has `wake` called when this process made jobs that are due."""
+        self._workers.append(wake)
+
+    def wake(self) -> None:
+        """Has the workers of this process look for jobs now."""
+        for wake in self._workers:
+            wake()
 
     def drain_once(
         self,

@@ -37,6 +37,7 @@ class JobWorkers:
         self._lock = threading.Lock()
         self._working: set[threading.Thread] = set()
         self._look = threading.Thread(target=self._run, name=queue.kind.name, daemon=True)
+        queue.add_worker(self._wake.set)
 
     def start(self) -> None:
         """Starts to look for jobs."""
@@ -57,10 +58,6 @@ class JobWorkers:
             working = list(self._working)
         for thread in working:
             thread.join(timeout_s)
-
-    def wake(self) -> None:
-        """Looks for jobs now, as after a change in the same process that made one."""
-        self._wake.set()
 
     def _run(self) -> None:
         while not self._stop.is_set():

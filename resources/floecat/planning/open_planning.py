@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from floecat.entries.formats import TableFormats
 from floecat.entries.open_entries import EntryParts
+from floecat.jobs.background import Background
 from floecat.jobs.queue import JobQueue
 from floecat.planning.plans.explain import ExplainService
 from floecat.planning.plans.plan_jobs import PlanJobs
@@ -18,6 +18,8 @@ from floecat.planning.plans.task_chunks import ChunkedPlanner
 from floecat.planning.queries import OpenQueries, QueryService
 from floecat.planning.table_states import CurrentTables
 from floecat.settings import Settings
+from floecat.store.planning import plans as plan_rows
+from floecat.store.planning import queries as query_rows
 
 if TYPE_CHECKING:
     from floecat.planning.files.planner import Planner
@@ -38,13 +40,13 @@ class PlanningServices:
 
 
 def open_planning(
-    parts: EntryParts, formats: TableFormats, settings: Settings, *, wake: Callable[[], None]
+    parts: EntryParts, formats: TableFormats, settings: Settings, background: Background
 ) -> PlanningServices:
     """The services over the parts of entries.
 
     Args:
         formats: bring tables up to date.
-        wake: called when there is a plan for the queue.
+        background: works on plans that take long, and ends what expired.
     """
     store, clock, gateway = parts.store, parts.clock, settings.gateway
     tables = CurrentTables(parts.entries, formats)
@@ -87,11 +89,16 @@ def open_planning(
         lease_ms=settings.planning.lease_ms,
         max_attempts=settings.planning.max_attempts,
     )
+    background.add(stop=planner.close)
+    background.add_queue(
+        work.queue, threads=settings.planning.workers, poll_interval_ms=settings.planning.poll_interval_ms
+    )
+    background.sweeps.update(plan_tasks=plan_rows.delete_expired_tasks, queries=query_rows.delete_expired)
     return PlanningServices(
         planner=planner,
-        plans=PlanService(store, clock, parts.keys, tables, planner, rows, work, bounds, wake=wake),
+        plans=PlanService(store, clock, parts.keys, tables, planner, rows, work, bounds),
         tasks=PlanTaskService(store, clock, planner, rows, replays=gateway.plan_task_read_once == "replay"),
         explanations=ExplainService(tables, planner, budget_ms=settings.planning.explain_budget_ms),
         queries=QueryService(store, clock, tables, bounds),
-        queue=JobQueue(store, clock, work.kind),
+        queue=work.queue,
     )

@@ -6,8 +6,6 @@ the files nor delete files of a table that still exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from floecat.catalog.tables import TableService
 from floecat.clock import Clock
 from floecat.entries.calls import Call, LoadedTable
@@ -41,7 +39,6 @@ class DropService:
         entry_files: EntryFileJobs,
         *,
         purger: str,
-        wake: Callable[[], None],
     ) -> None:
         """Puts the service together.
 
@@ -51,7 +48,6 @@ class DropService:
             listeners: are called after a drop.
             entry_files: delete what the catalog wrote about removed tables for itself.
             purger: name of the purger of new jobs.
-            wake: called after a table was removed, so that workers of this process look for jobs.
         """
         self._tables = services
         self._clock = clock
@@ -59,7 +55,6 @@ class DropService:
         self._listeners = listeners
         self._entry_files = entry_files
         self._purger = purger
-        self._wake = wake
 
     @property
     def purges_at_once(self) -> bool:
@@ -88,7 +83,8 @@ class DropService:
             return  # the answer to an earlier request was given again
         row, job = dropped
         self._listeners.emit(self._event(call, identifier, row, purge=purge, request_id=request_id))
-        self._wake()
+        self._entry_files.queue.wake()
+        self._queue.wake()
         if job is not None:
             self._purge(job)
 
@@ -99,7 +95,7 @@ class DropService:
             self._entry_files.insert(conn, call, row, identifier)
 
         table = self._tables.unregister(call, identifier, within)
-        self._wake()
+        self._entry_files.queue.wake()
         return table
 
     def _insert_job(

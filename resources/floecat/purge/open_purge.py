@@ -10,6 +10,7 @@ from floecat.catalog.namespaces import NamespaceService
 from floecat.catalog.tables import TableService
 from floecat.entries.open_entries import EntryParts
 from floecat.events.listeners import EventListeners
+from floecat.jobs.background import Background
 from floecat.jobs.queue import JobQueue, server_identity
 from floecat.purge.deletion.open_table_purge import (
     open_shared_files,
@@ -26,6 +27,7 @@ from floecat.purge.orphans.orphan_files import OrphanFiles
 from floecat.purge.orphans.orphan_jobs import OrphanJobs
 from floecat.purge.processes import PurgeProcesses
 from floecat.purge.purge_jobs import PurgeWork, purge_kind
+from floecat.purge.purge_operations import PurgeOperations
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.sharing.live_tables import StoredTables
 from floecat.purge.sharing.shared_files import SharedFiles
@@ -42,14 +44,16 @@ OpenFormatPurge: TypeAlias = Callable[[SharedFiles], FormatPurge]
 class PurgeServices:
     """The services."""
 
-    queue: JobQueue
     drops: DropService
+    queue: JobQueue
+    """Of purges."""
+    entry_files: JobQueue
+    """Of what the catalog wrote about removed tables for itself."""
+    operations: PurgeOperations
+    """Purges, as operators see them."""
     purgers: Purgers
-    processes: PurgeProcesses | None
-    """`None` where purges are done in this process alone."""
     large_jobs: LargeJobs
     orphans: OrphanFiles
-    entry_files: JobQueue
 
 
 def open_purge(
@@ -58,9 +62,9 @@ def open_purge(
     tables: TableService,
     settings: Settings,
     listeners: EventListeners,
+    background: Background,
     *,
     others: Mapping[str, OpenFormatPurge],
-    wake: Callable[[], None],
 ) -> PurgeServices:
     """The services over the parts of entries.
 
@@ -68,8 +72,8 @@ def open_purge(
         namespaces: list namespaces.
         tables: list and remove entries.
         listeners: are called with drops and with the stages of purges.
+        background: works on purges.
         others: open the purges of other formats than Iceberg, by name of the format.
-        wake: called after a table was removed, which may have made jobs for workers.
 
     Raises:
         SettingsError: the purger that is set cannot be imported.
@@ -89,9 +93,7 @@ def open_purge(
     kind = purge_kind(work, settings.purge)
     queue = JobQueue(parts.store, parts.clock, kind)
     entry_files = EntryFileJobs(parts.store, parts.storages, parts.clock, settings.purge)
-    drops = DropService(
-        tables, parts.clock, queue, listeners, entry_files, purger=purgers.selected, wake=wake
-    )
+    drops = DropService(tables, parts.clock, queue, listeners, entry_files, purger=purgers.selected)
     large_jobs = LargeJobs(parts.store, parts.clock, queue, work)
     live = StoredTables(parts.store, parts.storages, parts.clock)
     needed = NeededFilesReader(parts.store, parts.storages, live, shared, parts.clock, settings.limits)
@@ -99,7 +101,26 @@ def open_purge(
     orphans = OrphanFiles(
         parts, namespaces, tables, needed, runs, batch_size=settings.purge.files_per_call, sidecars=sidecars
     )
-    return PurgeServices(queue, drops, purgers, processes, large_jobs, orphans, entry_files.queue)
+    if processes is not None:
+        background.add(start=processes.start, stop=processes.close)
+    background.add(stop=purgers.close)
+    for jobs, threads in ((queue, settings.purge.worker_threads), (entry_files.queue, 1)):
+        background.add_queue(
+            jobs,
+            threads=threads if settings.purge.enabled else 0,
+            poll_interval_ms=settings.purge.poll_interval_ms,
+            claim_batch=settings.purge.claim_batch,
+        )
+    background.jobs.add(orphans.kind)
+    return PurgeServices(
+        drops=drops,
+        queue=queue,
+        entry_files=entry_files.queue,
+        operations=PurgeOperations(background.jobs, kind),
+        purgers=purgers,
+        large_jobs=large_jobs,
+        orphans=orphans,
+    )
 
 
 def _purgers(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from floecat.catalog.catalog_changes import CatalogChanges
-from floecat.catalog.catalogs import CallContext
-from floecat.catalog.recent_loads import RecentLoads
+from floecat.catalog.open_catalog import CatalogServices
 from floecat.commits.commit import CommitService
 from floecat.entries.calls import Call
 from floecat.entries.formats import TableFormats
 from floecat.entries.open_entries import EntryParts
-from floecat.errors import FloecatError
+from floecat.jobs.background import Background
 from floecat.planning.plans.task_chunks import ChunkedPlanner
 from floecat.planning.table_states import CurrentTables
 from floecat.settings import Settings
 from floecat.statistics.capture.capture_jobs import CaptureJobs
+from floecat.statistics.capture.control import CaptureControl
 from floecat.statistics.capture.policy_service import CapturePolicies
 from floecat.statistics.capture.publishing.publication import Publication
 from floecat.statistics.capture.reading.processes import CaptureProcesses
@@ -33,9 +31,7 @@ if TYPE_CHECKING:
     from floecat.statistics.capture.capture_work import CaptureWork
     from floecat.statistics.records import StatisticsRecord
 
-__all__ = ["CommitSearch", "StatisticsServices", "open_statistics"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["StatisticsServices", "open_statistics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +43,34 @@ class StatisticsServices:
     index_artifacts: IndexArtifacts
     snapshots: Snapshots
     jobs: CaptureJobs
+    captures: CaptureControl
+    """Captures, as operators see them."""
     policies: CapturePolicies
     pipeline: StatisticsPipeline
-    processes: CaptureProcesses
 
 
 def open_statistics(
     parts: EntryParts,
     formats: TableFormats,
     planner: ChunkedPlanner,
-    calls: CallContext,
+    catalog: CatalogServices,
     commits: CommitService,
-    loads: RecentLoads,
-    catalogs: CatalogChanges,
     settings: Settings,
-    *,
-    wake: Callable[[], None],
+    background: Background,
 ) -> StatisticsServices:
     """The services over the parts of entries.
 
     Args:
         formats: bring tables up to date.
-        calls: makes the call that commits statistics files.
+        catalog: makes the call that commits statistics files, and tells which tables clients have loaded.
         commits: commits them.
-        loads: tells which tables clients have loaded.
-        catalogs: changes properties of catalogs.
-        wake: called when a capture, or a group of its files, is due.
+        background: works on captures.
     """
     store, clock = parts.store, parts.clock
     snapshots = Snapshots(parts.entries, CurrentTables(parts.entries, formats))
-    publication = Publication(parts, calls, commits, loads, quiet_ms=settings.statistics.publish_after.ms)
+    publication = Publication(
+        parts, catalog.calls, commits, catalog.loads, quiet_ms=settings.statistics.publish_after.ms
+    )
     processes = CaptureProcesses(settings.statistics.memory_bytes, settings.statistics.file_processor_time.ms)
 
     def open_work(queues: CaptureJobs) -> CaptureWork:
@@ -91,17 +85,18 @@ def open_statistics(
             queues.requests,
             queues.groups.kind,
             enter_lane=queues.enter_lane,
-            wake=wake,
+            wake=queues.wake,
             processes=processes,
         )
 
-    jobs = CaptureJobs(
-        store,
-        clock,
-        settings.statistics,
-        open_work,
-        wake=wake,
-    )
+    jobs = CaptureJobs(store, clock, settings.statistics, open_work)
+    background.add(stop=processes.close)
+    poll_ms = settings.statistics.poll_interval_ms
+    for queue in jobs.queues:
+        background.add_queue(queue, threads=settings.statistics.workers, poll_interval_ms=poll_ms)
+    background.add_loop("hold-publications", partial(jobs.hold_publications, catalog.loads), poll_ms)
+    if settings.statistics.workers and settings.statistics.enabled:
+        background.add_loop("commit-search", jobs.requests.search_commits, poll_ms)
 
     def captured_files(
         _call: Call, found: TableSnapshot, after: str, limit: int
@@ -114,40 +109,9 @@ def open_statistics(
         index_artifacts=IndexArtifacts(store, clock, parts.keys, snapshots),
         snapshots=snapshots,
         jobs=jobs,
-        policies=CapturePolicies(snapshots, commits, catalogs, settings.statistics),
+        captures=CaptureControl(store, clock, snapshots, jobs, background.jobs),
+        policies=CapturePolicies(snapshots, commits, catalog.changes, settings.statistics),
         pipeline=StatisticsPipeline(
             parts, jobs, planner, processes, memory_bytes=settings.statistics.memory_bytes
         ),
-        processes=processes,
     )
-
-
-class CommitSearch:
-    """A thread that looks for commits to capture, and for loads, for as long as a process lives."""
-
-    def __init__(self, looks: Sequence[Callable[[], object]], *, interval_ms: int) -> None:
-        """Prepares the thread; `interval_ms` is the time between two rounds of looks."""
-        self._looks = looks
-        self._interval_s = interval_ms / 1000
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="commit-search", daemon=True)
-
-    def start(self) -> None:
-        """Starts to look."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the thread."""
-        self._stopped.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
-            for look in self._looks:
-                try:
-                    look()
-                except FloecatError as error:
-                    _log.warning("commits and loads were not searched for captures: %s", error.message)
-                except Exception:  # noqa: BLE001 - the next look may succeed
-                    _log.exception("commits and loads were not searched for captures")

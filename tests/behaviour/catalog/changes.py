@@ -35,7 +35,7 @@ def table(name: str) -> TableIdentifier:
 
 def create(kernel: Kernel, call: Call, name: str, **fields: Any) -> LoadedTable:
     """Creates a table in `ns`."""
-    return kernel.commits.create_table(call, ("ns",), CreateTable(name=name, schema=SCHEMA, **fields))
+    return kernel.commits.tables.create_table(call, ("ns",), CreateTable(name=name, schema=SCHEMA, **fields))
 
 
 def change(

@@ -40,7 +40,9 @@ def kernel(store_url: str, tmp_path: Path) -> Iterator[Kernel]:
         storage=StorageSettings(fsync=False),
     )
     opened = open_kernel(settings)
-    opened.catalogs.ensure(settings.gateway.default_account_id, "floecat", settings.warehouse_location)
+    opened.catalog.catalogs.ensure(
+        settings.gateway.default_account_id, "floecat", settings.warehouse_location
+    )
     yield opened
     opened.close()
 
@@ -49,8 +51,8 @@ def kernel(store_url: str, tmp_path: Path) -> Iterator[Kernel]:
 def call(kernel: Kernel) -> Call:
     """A call of one principal on the default catalog, with the namespace `ns` made."""
     account = kernel.settings.gateway.default_account_id
-    made = kernel.calls.open(Principal("tester", account), "floecat")
-    kernel.namespaces.create(made, ("ns",), {})
+    made = kernel.catalog.calls.open(Principal("tester", account), "floecat")
+    kernel.catalog.namespaces.create(made, ("ns",), {})
     return made
 
 

@@ -121,7 +121,7 @@ class SetEngine:
 def engine_of(kernel: Kernel) -> SetEngine:
     """Puts such an engine into a kernel, in place of its own."""
     made = SetEngine(kernel)
-    kernel.delta_loads._engine = made
+    kernel.delta.format._engine = made
     return made
 
 
@@ -137,4 +137,4 @@ def delta_log(kernel: Kernel, name: str) -> str:
 def register(kernel: Kernel, call: Call, name: str, **options: Any) -> TableRegistration:
     """Registers a Delta table in `ns`."""
     location = delta_log(kernel, f"delta/{name}")
-    return kernel.delta_registration.register(call, ("ns",), name, location, **options)
+    return kernel.delta.registration.register(call, ("ns",), name, location, **options)

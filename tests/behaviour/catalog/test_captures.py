@@ -78,40 +78,40 @@ class Bench:
     def __init__(self, kernel: Kernel, call: Call) -> None:
         self.kernel = kernel
         self.call = call
-        self.pipeline = kernel.statistics_pipeline
+        self.pipeline = kernel.statistics.pipeline
         location = json.loads(create(kernel, call, "t").metadata)["location"]
         self.appends = WrittenAppends(location)
 
     @property
     def metadata(self) -> TableMetadata:
-        return TableMetadata.parse(self.kernel.tables.load(self.call, T).metadata)
+        return TableMetadata.parse(self.kernel.catalog.tables.load(self.call, T).metadata)
 
     @property
     def entry_id(self) -> UUID:
-        return next(each.id for each in self.kernel.tables.list_all(self.call) if each.name == "t")
+        return next(each.id for each in self.kernel.catalog.tables.list_all(self.call) if each.name == "t")
 
     def append(self, *manifests: int) -> None:
-        self.kernel.commits.commit(self.call, change("t", self.appends.append(*manifests)))
+        self.kernel.commits.tables.commit(self.call, change("t", self.appends.append(*manifests)))
 
     def capture(self) -> list[CaptureInfo]:
         """What a worker does: looks for commits and works until nothing is due."""
         entry_id = self.entry_id
         self.pipeline.search_commits()
         self.pipeline.drain(entry_id)
-        return self.kernel.captures.list(self.call)
+        return self.kernel.statistics.captures.list(self.call)
 
     def captured(self) -> SnapshotCapture:
-        return self.kernel.captures.snapshots(self.call, T)[-1]
+        return self.kernel.statistics.captures.snapshots(self.call, T)[-1]
 
     def records(self, kind: TargetKind | None = None) -> list[StatisticsRecord]:
-        return self.kernel.statistics.list(self.call, T, None, kind)[1].items
+        return self.kernel.statistics.targets.list(self.call, T, None, kind)[1].items
 
     def rows(self) -> int:
         (found,) = [each.table for each in self.records() if each.table is not None]
         return found.row_count
 
     def captured_rows(self) -> int | None:
-        found = self.kernel.captures.snapshots(self.call, T)
+        found = self.kernel.statistics.captures.snapshots(self.call, T)
         return found[-1].coverage.rows if found and found[-1].coverage else None
 
     def sidecars(self) -> list[Path]:
@@ -164,9 +164,9 @@ def open_bench(store_url: str, tmp_path: Path, clock: SetClock) -> Iterator[Call
         kernel = open_kernel(settings, clock=clock)
         opened.append(kernel)
         account = settings.gateway.default_account_id
-        kernel.catalogs.ensure(account, "floecat", settings.warehouse_location)
-        call = kernel.calls.open(Principal("tester", account), "floecat")
-        kernel.namespaces.create(call, ("ns",), {})
+        kernel.catalog.catalogs.ensure(account, "floecat", settings.warehouse_location)
+        call = kernel.catalog.calls.open(Principal("tester", account), "floecat")
+        kernel.catalog.namespaces.create(call, ("ns",), {})
         return Bench(kernel, call)
 
     yield open_bench
@@ -201,10 +201,10 @@ def test_a_commit_leads_to_statistics_and_to_a_statistics_file(bench: Bench) -> 
         Path(published.statistics_path.removeprefix("file://")).stat().st_size == published.file_size_in_bytes
     )
     assert bench.captured().statistics_file == published.statistics_path
-    *_, commit = bench.kernel.events.after(CommitCursor(), limit=100).events
+    *_, commit = bench.kernel.events.commits.after(CommitCursor(), limit=100).events
     assert (commit.only_statistics, commit.snapshot_id) == (True, 1)
     # that commit starts nothing, nor does one of properties
-    bench.kernel.commits.commit(bench.call, set_property("t", "a", "b"))
+    bench.kernel.commits.tables.commit(bench.call, set_property("t", "a", "b"))
     assert len(bench.capture()) == 1
 
 
@@ -224,7 +224,7 @@ def test_a_statistics_file_waits_until_nobody_works_on_the_table(
 
     def wait(ms: int) -> list[int]:
         clock.ms += ms
-        other.statistics_pipeline.drain(entry_id)
+        other.statistics.pipeline.drain(entry_id)
         return files()
 
     bench.append(1)
@@ -235,26 +235,26 @@ def test_a_statistics_file_waits_until_nobody_works_on_the_table(
     assert bench.pipeline.pending() == []
     # a load of this process puts it off for all
     assert wait(59_000) == []
-    kernel.tables.load(bench.call, T)
-    kernel._captures.hold_publications(kernel._loads)
+    kernel.catalog.tables.load(bench.call, T)
+    kernel.statistics.jobs.hold_publications(kernel.catalog.loads)
     assert wait(2_000) == []
     # one of that process, too: the longer ago the last commit was, the less
-    assert other.tables.load(bench.call, T)
+    assert other.catalog.tables.load(bench.call, T)
     assert wait(29_000) == []
     clock.ms += 31_000
     assert [each.captures for each in bench.pipeline.pending()] == [1]
     assert wait(0) == [2]
     assert len(bench.capture()) == 1
     # at most one for a snapshot
-    kernel.commits.commit(bench.call, change("t", [{"action": "remove-statistics", "snapshot-id": 2}]))
-    kernel.captures.capture(bench.call, T, wait_ms=0)
+    kernel.commits.tables.commit(bench.call, change("t", [{"action": "remove-statistics", "snapshot-id": 2}]))
+    kernel.statistics.captures.capture(bench.call, T, wait_ms=0)
     assert wait(10 * 60_000) == []
     # a table that is read all the time, and not committed to
     bench.append(1)
     bench.capture()
     waited_ms = 0
     while files() != [3]:
-        other.tables.load(bench.call, T)
+        other.catalog.tables.load(bench.call, T)
         wait(5_000)
         waited_ms += 5_000
         assert waited_ms < 3_600_000
@@ -314,9 +314,9 @@ def test_a_statistics_file_hides_no_columns_of_the_newest_one(
     bench = open_bench(**({} if "columns" in settings else settings))
     if "columns" in settings:
         columns = set_property("t", "floecat.statistics.columns", settings["columns"])
-        bench.kernel.commits.commit(bench.call, columns)
+        bench.kernel.commits.tables.commit(bench.call, columns)
     bench.append(1)
-    bench.kernel.commits.commit(bench.call, change("t", [analyzed(1, *blobs)]))
+    bench.kernel.commits.tables.commit(bench.call, change("t", [analyzed(1, *blobs)]))
     bench.append(1)
     bench.capture()
     found = {each.snapshot_id: each for each in bench.metadata.statistics}
@@ -334,13 +334,13 @@ def test_pages_have_a_bound_in_bytes(bench: Bench, monkeypatch: pytest.MonkeyPat
     bench.capture()
     put = [StatisticsRecord(FileTarget(f"s3://x/{n}"), file=FileStatistics(f"s3://x/{n}")) for n in range(3)]
     large = StatisticsRecord(ColumnTarget(9), scalar=ScalarStatistics(properties={"a": "x" * 5000}))
-    kernel.statistics.put(call, T, None, [*put, large])
+    kernel.statistics.targets.put(call, T, None, [*put, large])
     location = bench.appends.location
     artifacts = [
         IndexArtifact(FileTarget(f"s3://x/{n}"), f"{location}/{n}", properties={"a": "x" * 900})
         for n in range(5)
     ]
-    kernel.index_artifacts.put(call, T, None, artifacts)
+    kernel.statistics.index_artifacts.put(call, T, None, artifacts)
 
     def pages(list_page: Callable[[PageRequest], Page[Any]], most: int | None = None) -> list[list[Any]]:
         found: list[list[Any]] = []
@@ -352,12 +352,12 @@ def test_pages_have_a_bound_in_bytes(bench: Bench, monkeypatch: pytest.MonkeyPat
         return found
 
     def statistics(kind: TargetKind | None) -> Callable[[PageRequest], Page[Any]]:
-        return lambda page: kernel.statistics.list(call, T, None, kind, page)[1]
+        return lambda page: kernel.statistics.targets.list(call, T, None, kind, page)[1]
 
     lists = {
         "all": statistics(None),
         "files": statistics(TargetKind.FILE),
-        "artifacts": lambda page: kernel.index_artifacts.list(call, T, None, page)[1],
+        "artifacts": lambda page: kernel.statistics.index_artifacts.list(call, T, None, page)[1],
     }
     whole = {name: pages(each) for name, each in lists.items()}
     assert {name: len(found) for name, found in whole.items()} == dict.fromkeys(lists, 1)
@@ -407,7 +407,7 @@ def test_files_from_before_a_new_column_are_not_read_again(bench: Bench) -> None
         {"action": "set-current-schema", "schema-id": -1},
         *appended,
     ]
-    bench.kernel.commits.commit(bench.call, change("t", updates))
+    bench.kernel.commits.tables.commit(bench.call, change("t", updates))
     bench.capture()
     captured = bench.captured()
     assert captured.coverage is not None
@@ -449,7 +449,7 @@ def test_files_whose_sidecar_is_lost_count_in_what_was_merged(bench: Bench) -> N
     assert captured.coverage is not None
     assert (captured.coverage.read, captured.coverage.rows) == (1, 110)
     # what is read again in full counts once
-    assert bench.kernel.captures.capture(bench.call, T, full=True).state == "succeeded"
+    assert bench.kernel.statistics.captures.capture(bench.call, T, full=True).state == "succeeded"
     assert (bench.captured_rows(), bench.rows()) == (110, 110)
 
 
@@ -492,9 +492,9 @@ def test_an_append_costs_the_same_whatever_the_table_has(
         bench.append(1)
         storage = FaultyFileIO(bench.kernel.files)
         worker = Kernel(bench.kernel.settings, bench.kernel.store, storage, clock)
-        worker.statistics_pipeline.search_commits()
+        worker.statistics.pipeline.search_commits()
         with worker.store.count_statements() as counter:
-            worker.statistics_pipeline.drain(entry_id)
+            worker.statistics.pipeline.drain(entry_id)
         captured = bench.captured()
         assert captured.coverage is not None
         assert (captured.coverage.read, captured.coverage.rows) == (1, len(appends.paths) * ROWS_PER_FILE)
@@ -513,7 +513,7 @@ def test_files_that_a_commit_removes_are_not_counted(bench: Bench, clock: SetClo
         bench.capture()
     # one of the three that share a sidecar, and one that has its own
     for manifest in (1, 6):
-        bench.kernel.commits.commit(bench.call, change("t", bench.appends.remove(manifest)))
+        bench.kernel.commits.tables.commit(bench.call, change("t", bench.appends.remove(manifest)))
     bench.capture()
     captured = bench.captured()
     assert captured.coverage is not None
@@ -531,12 +531,12 @@ def test_a_rollback_keeps_the_statistics_of_the_files_that_return(bench: Bench, 
     for _ in range(10):
         bench.append(1)
         bench.capture()
-    bench.kernel.commits.commit(bench.call, change("t", bench.appends.remove(0)))
+    bench.kernel.commits.tables.commit(bench.call, change("t", bench.appends.remove(0)))
     bench.capture()
     back = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 10}
-    bench.kernel.commits.commit(bench.call, change("t", [back]))
+    bench.kernel.commits.tables.commit(bench.call, change("t", [back]))
     for _ in range(2):
-        bench.kernel.captures.capture(bench.call, T, wait_ms=0)
+        bench.kernel.statistics.captures.capture(bench.call, T, wait_ms=0)
         bench.capture()
         clock.ms += 8 * 86_400_000
     assert bench.rows() == 100
@@ -548,7 +548,7 @@ def test_files_in_rewritten_manifests_are_known(bench: Bench) -> None:
         bench.append(1)
         bench.capture()
     bench.append(1)
-    bench.kernel.commits.commit(bench.call, change("t", bench.appends.rewrite()))
+    bench.kernel.commits.tables.commit(bench.call, change("t", bench.appends.rewrite()))
     bench.capture()
     captured = bench.captured()
     assert captured.coverage is not None
@@ -580,9 +580,9 @@ def test_a_full_capture_reads_everything_again(open_bench: Callable[..., Bench])
     for path in bench.sidecars():
         if "merged" in path.name:
             path.write_bytes(b"wrong numbers")
-    asked = bench.kernel.captures.capture(bench.call, T, full=True, wait_ms=0)
+    asked = bench.kernel.statistics.captures.capture(bench.call, T, full=True, wait_ms=0)
     bench.capture()
-    assert bench.kernel.captures.get(bench.call, asked.id).state == "succeeded"
+    assert bench.kernel.statistics.captures.get(bench.call, asked.id).state == "succeeded"
     assert bench.rows() == 100
 
 
@@ -596,16 +596,16 @@ def test_waiting_for_a_capture_of_a_commit_does_not_cancel_it(bench: Bench) -> N
         lambda conn: leases.acquire(conn, f"capture:{bench.entry_id}", lane, time.time_ns() // 10**6, 60_000)
     )
     with pytest.raises(UnavailableError, match="goes on"):
-        bench.kernel.captures.capture(bench.call, T, wait_ms=50)
-    assert bench.kernel.captures.get(bench.call, job.id).is_open
+        bench.kernel.statistics.captures.capture(bench.call, T, wait_ms=50)
+    assert bench.kernel.statistics.captures.get(bench.call, job.id).is_open
 
 
 def test_a_cancelled_capture_is_asked_for_again_by_a_backfill(bench: Bench) -> None:
     bench.append(1)
-    asked = bench.kernel.captures.capture(bench.call, T, wait_ms=0)
-    assert bench.kernel.captures.backfill(bench.call, T) == []
-    bench.kernel.captures.cancel(bench.call, asked.id)
-    assert len(bench.kernel.captures.backfill(bench.call, T)) == 1
+    asked = bench.kernel.statistics.captures.capture(bench.call, T, wait_ms=0)
+    assert bench.kernel.statistics.captures.backfill(bench.call, T) == []
+    bench.kernel.statistics.captures.cancel(bench.call, asked.id)
+    assert len(bench.kernel.statistics.captures.backfill(bench.call, T)) == 1
     bench.capture()
     assert bench.rows() == 10
 
@@ -666,7 +666,7 @@ def test_a_large_snapshot_is_captured_in_groups(open_bench: Callable[..., Bench]
     bench = open_bench(files_per_group=2)
     bench.append(5)
     (done,) = bench.capture()
-    shown = bench.kernel.captures.get(bench.call, done.id)
+    shown = bench.kernel.statistics.captures.get(bench.call, done.id)
     assert (shown.state, shown.attempts, shown.done, shown.stored) == ("succeeded", 1, 5, 0)
     captured = bench.captured()
     assert captured.coverage is not None
@@ -717,11 +717,11 @@ def test_an_attempt_replaces_the_groups_of_the_one_before(
         bench.file(number).unlink()
     while any(each.is_open for each in bench.capture()):
         clock.ms += 60_000
-    (failed,) = bench.kernel.captures.list(bench.call)
+    (failed,) = bench.kernel.statistics.captures.list(bench.call)
     assert (failed.state, failed.attempts) == ("failed", 2)
     assert failed.last_error is not None
     assert failed.last_error.endswith("; 8 other data files cannot be read, either")
-    shown = bench.kernel.captures.get(bench.call, failed.id)
+    shown = bench.kernel.statistics.captures.get(bench.call, failed.id)
     assert [(group.state, group.files) for group in shown.groups] == [("failed", 7), ("failed", 2)]
     with bench.kernel.store.read() as conn:
         progress = [json.loads(group.progress) for group in jobs.children(conn, failed.id)]
@@ -771,7 +771,7 @@ def test_a_table_of_files_that_take_too_long_is_tried_once(open_bench: Callable[
     assert (done.state, done.attempts) == ("failed", 1)
     assert done.last_error is not None
     assert "(floecat.statistics.file-processor-time)" in done.last_error
-    groups = bench.kernel.captures.get(bench.call, done.id).groups
+    groups = bench.kernel.statistics.captures.get(bench.call, done.id).groups
     assert [(group.state, group.attempts) for group in groups] == [("failed", 1)] * 2
 
 
@@ -799,17 +799,17 @@ def test_cancelling_spreads_to_groups(open_bench: Callable[..., Bench]) -> None:
     bench.append(2)
     (waiting,) = bench.capture()
     assert waiting.state == "waiting"
-    cancelled = bench.kernel.captures.cancel(bench.call, waiting.id)
+    cancelled = bench.kernel.statistics.captures.cancel(bench.call, waiting.id)
     assert cancelled.state == "cancelled"
     assert [group.state for group in cancelled.groups] == ["cancelled", "cancelled"]
     assert bench.pipeline.pending() == []
     # the lane is free at once
-    assert bench.kernel.captures.capture(bench.call, T, wait_ms=0).is_open
+    assert bench.kernel.statistics.captures.capture(bench.call, T, wait_ms=0).is_open
 
 
 def test_a_capture_that_is_being_cancelled_takes_no_twin(bench: Bench, clock: SetClock) -> None:
     bench.append(1)
-    captures = bench.kernel.captures
+    captures = bench.kernel.statistics.captures
     asked = captures.capture(bench.call, T, wait_ms=0)
 
     def claim(conn: Connection) -> None:
@@ -825,7 +825,7 @@ def test_a_capture_that_is_being_cancelled_takes_no_twin(bench: Bench, clock: Se
 def test_twins_are_one_capture_and_a_table_has_one_at_a_time(bench: Bench, clock: SetClock) -> None:
     bench.append(1)
     bench.append(1)
-    captures = bench.kernel.captures
+    captures = bench.kernel.statistics.captures
     first = captures.capture(bench.call, T, wait_ms=0)
     assert captures.capture(bench.call, T, wait_ms=0).id == first.id
     other = captures.capture(bench.call, T, "1", wait_ms=0)
@@ -850,36 +850,36 @@ def test_only_the_newest_of_several_commits_is_captured(bench: Bench) -> None:
     bench.append(1)
     bench.pipeline.search_commits()
     bench.capture()
-    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [2]
-    assert len(bench.kernel.captures.backfill(bench.call, T)) == 1
+    assert [each.snapshot_id for each in bench.kernel.statistics.captures.snapshots(bench.call, T)] == [2]
+    assert len(bench.kernel.statistics.captures.backfill(bench.call, T)) == 1
     bench.capture()
-    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [1, 2]
-    first = bench.kernel.captures.snapshot_page(bench.call, T, None, 1)
-    rest = bench.kernel.captures.snapshot_page(bench.call, T, first.next_token, 1)
+    assert [each.snapshot_id for each in bench.kernel.statistics.captures.snapshots(bench.call, T)] == [1, 2]
+    first = bench.kernel.statistics.captures.snapshot_page(bench.call, T, None, 1)
+    rest = bench.kernel.statistics.captures.snapshot_page(bench.call, T, first.next_token, 1)
     assert [each.snapshot_id for each in (*first.items, *rest.items)] == [1, 2]
     assert rest.next_token is None
 
 
 def test_properties_say_what_is_captured(bench: Bench) -> None:
-    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.snapshots", "all"))
-    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.columns", "text"))
-    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.publish", "false"))
+    bench.kernel.commits.tables.commit(bench.call, set_property("t", "floecat.statistics.snapshots", "all"))
+    bench.kernel.commits.tables.commit(bench.call, set_property("t", "floecat.statistics.columns", "text"))
+    bench.kernel.commits.tables.commit(bench.call, set_property("t", "floecat.statistics.publish", "false"))
     bench.append(1)
     bench.append(1)
     bench.capture()
-    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [1, 2]
+    assert [each.snapshot_id for each in bench.kernel.statistics.captures.snapshots(bench.call, T)] == [1, 2]
     assert [each.scalar.display_name for each in bench.records() if each.scalar] == ["text"]
     assert bench.metadata.statistics == ()
-    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.enabled", "false"))
+    bench.kernel.commits.tables.commit(bench.call, set_property("t", "floecat.statistics.enabled", "false"))
     bench.append(1)
     bench.capture()
-    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [1, 2]
-    assert bench.kernel.captures.capture(bench.call, T).state == "succeeded"
+    assert [each.snapshot_id for each in bench.kernel.statistics.captures.snapshots(bench.call, T)] == [1, 2]
+    assert bench.kernel.statistics.captures.capture(bench.call, T).state == "succeeded"
     assert bench.rows() == 30
 
 
 def test_a_policy_is_shown_and_changed(bench: Bench) -> None:
-    policies = bench.kernel.capture_policies
+    policies = bench.kernel.statistics.policies
     default = policies.get(bench.call, T)
     assert (default.enabled, default.snapshots, default.first_columns) == (True, "latest", 32)
     changed = policies.change(bench.call, T, PolicyChange(enabled=False, columns=("id", "text")))
@@ -890,18 +890,18 @@ def test_a_policy_is_shown_and_changed(bench: Bench) -> None:
 
 
 def test_a_catalog_has_a_policy_that_tables_inherit(bench: Bench) -> None:
-    policies, call = bench.kernel.capture_policies, bench.call
+    policies, call = bench.kernel.statistics.policies, bench.call
     of_catalog = PolicyChange(columns=("text",), publish="never", expressions=(Expression("day", "id"),))
     made = policies.change(call, None, of_catalog)
     assert (made.columns, made.publish) == (("text",), "never")
     assert made.set_by == dict.fromkeys(("columns", "publish", "expressions"), "catalog")
-    call = bench.kernel.calls.open(call.principal, call.catalog.name)
+    call = bench.kernel.catalog.calls.open(call.principal, call.catalog.name)
     assert policies.get(call, None) == policies.get(call, T) == made
     inherited = policies.change(call, T, PolicyChange(publish="always", enabled=True))
     assert (inherited.columns, inherited.publish) == (("text",), "always")
     assert inherited.set_by == made.set_by | {"publish": "table", "enabled": "table"}
     # what cannot be read is inherited
-    bench.kernel.commits.commit(call, set_property("t", "floecat.statistics.publish", "sometimes"))
+    bench.kernel.commits.tables.commit(call, set_property("t", "floecat.statistics.publish", "sometimes"))
     assert policies.get(call, T).publish == "never"
     bench.append(1)
     bench.capture()
@@ -913,7 +913,7 @@ def test_expressions_that_a_policy_names_are_captured_as_columns_are(bench: Benc
     bucket = Expression("bucket[4]", "id")
     bench.append(1)
     bench.capture()
-    policies = bench.kernel.capture_policies
+    policies = bench.kernel.statistics.policies
     change = PolicyChange(
         columns=("id",), expressions=(Expression("BUCKET[4]", "id"), Expression("truncate[1]", "text"))
     )
@@ -945,17 +945,17 @@ def test_expressions_that_a_policy_names_are_captured_as_columns_are(bench: Benc
     target = target_storage_id(
         ExpressionTarget("iceberg", b'{"type":"transform","transform":"bucket[4]","term":"id"}')
     )
-    assert bench.kernel.statistics.get(bench.call, T, None, target).scalar == numbers
+    assert bench.kernel.statistics.targets.get(bench.call, T, None, target).scalar == numbers
     policies.change(bench.call, T, PolicyChange(expressions=()))
     # of an engine, not of the catalog
     other = StatisticsRecord(ExpressionTarget("iceberg+spark", b"x"), scalar=ScalarStatistics(row_count=1))
-    bench.kernel.statistics.put(bench.call, T, None, [other])
-    assert bench.kernel.captures.capture(bench.call, T).state == "succeeded"
+    bench.kernel.statistics.targets.put(bench.call, T, None, [other])
+    assert bench.kernel.statistics.captures.capture(bench.call, T).state == "succeeded"
     assert bench.records(TargetKind.EXPRESSION) == [other]
 
 
 def test_expressions_that_do_not_fit_are_refused_or_left_out(bench: Bench) -> None:
-    policies = bench.kernel.capture_policies
+    policies = bench.kernel.statistics.policies
     for transform, term, message in (
         ("day", "id", "day does not take column id of long"),
         ("bucket[0]", "id", "width of transform bucket"),
@@ -969,7 +969,7 @@ def test_expressions_that_do_not_fit_are_refused_or_left_out(bench: Bench) -> No
             policies.change(bench.call, T, PolicyChange(expressions=(Expression(transform, term),)))
     fitting, other = Expression("bucket[2]", "id"), Expression("day", "id")
     terms = msgspec.json.encode([other, fitting]).decode()
-    bench.kernel.commits.commit(bench.call, set_property("t", "floecat.statistics.expressions", terms))
+    bench.kernel.commits.tables.commit(bench.call, set_property("t", "floecat.statistics.expressions", terms))
     bench.append(1)
     bench.capture()
     assert [each.scalar.display_name for each in bench.records(TargetKind.EXPRESSION) if each.scalar] == [
@@ -982,16 +982,16 @@ def test_a_table_that_is_dropped_meanwhile_ends_its_captures(bench: Bench) -> No
     bench.append(1)
     entry_id = bench.entry_id
     bench.pipeline.search_commits()
-    bench.kernel.drops.drop(bench.call, T, purge=False)
+    bench.kernel.purge.drops.drop(bench.call, T, purge=False)
     bench.pipeline.drain(entry_id)
-    (done,) = bench.kernel.captures.list(bench.call)
+    (done,) = bench.kernel.statistics.captures.list(bench.call)
     assert done.state == "succeeded"
     assert bench.pipeline.search_commits() == 0
 
 
 def test_capture_now_answers_or_is_cancelled(bench: Bench) -> None:
     bench.append(1)
-    captures = bench.kernel.captures
+    captures = bench.kernel.statistics.captures
     assert captures.capture(bench.call, T).state == "succeeded"
     full = captures.capture(bench.call, T, "main", full=True)
     assert (full.state, full.stored, full.done) == ("succeeded", 0, 1)
@@ -1007,8 +1007,8 @@ def test_a_capture_that_takes_too_long_is_cancelled(open_bench: Callable[..., Be
     bench.append(2)
     seen: list[CaptureInfo] = []
     with pytest.raises(UnavailableError, match=r"took longer than 0\.3 s and was cancelled"):
-        bench.kernel.captures.capture(bench.call, T, wait_ms=300, watch=seen.append)
-    (done,) = bench.kernel.captures.list(bench.call)
+        bench.kernel.statistics.captures.capture(bench.call, T, wait_ms=300, watch=seen.append)
+    (done,) = bench.kernel.statistics.captures.list(bench.call)
     assert done.state == "cancelled"
     assert {each.id for each in seen} == {done.id}
     assert bench.records() == []
@@ -1023,12 +1023,12 @@ def test_a_capture_of_damaged_files_says_which_while_it_is_tried_again(
         bench.file(number).write_bytes(b"damaged")
     named = r"took longer.*attempt: Cannot read file:.*; 2 other data files cannot be read, either"
     with pytest.raises(UnavailableError, match=named):
-        bench.kernel.captures.capture(bench.call, T, wait_ms=2_000)
+        bench.kernel.statistics.captures.capture(bench.call, T, wait_ms=2_000)
 
 
 def test_captures_beside_commits_lose_neither(open_bench: Callable[..., Bench]) -> None:
     bench = open_bench(poll_interval_ms=10)
-    bench.kernel.start_workers()
+    bench.kernel.background.start()
     for _ in range(8):
         bench.append(1)
     wait_for(lambda: bench.captured_rows() == 80)
@@ -1037,8 +1037,8 @@ def test_captures_beside_commits_lose_neither(open_bench: Callable[..., Bench]) 
 
 def test_loads_go_on_while_a_process_reads_files(open_bench: Callable[..., Bench]) -> None:
     bench = open_bench(poll_interval_ms=10, in_process_bytes=0, workers=1)
-    bench.kernel.start_workers()
-    captures = bench.kernel.captures
+    bench.kernel.background.start()
+    captures = bench.kernel.statistics.captures
     bench.append(1)
     wait_for(lambda: [each.state for each in captures.list(bench.call)] == ["succeeded"])
     (process,) = capture_processes()
@@ -1076,34 +1076,34 @@ def test_sidecars_stay_with_the_table_and_go_with_its_entry(
 ) -> None:
     bench.append(1)
     bench.capture()
-    bench.kernel.commits.create_table(
+    bench.kernel.commits.tables.create_table(
         bench.call,
         ("ns",),
         CreateTable(name="inner", schema=SCHEMA, location=f"{bench.appends.location}/inner"),
     )
     inner = WrittenAppends(f"{bench.appends.location}/inner")
-    bench.kernel.commits.commit(bench.call, change("inner", inner.append(1)))
-    assert bench.kernel.captures.capture(bench.call, table("inner")).state == "succeeded"
+    bench.kernel.commits.tables.commit(bench.call, change("inner", inner.append(1)))
+    assert bench.kernel.statistics.captures.capture(bench.call, table("inner")).state == "succeeded"
     sidecars = bench.sidecars()
     assert len(sidecars) == 2
     location = Path(bench.appends.location.removeprefix("file://"))
     assert not any(location in path.parents for path in sidecars)
     clock.ms += 7 * 86_400_000
-    report = bench.kernel.orphans.find(bench.call, T, delete=True)
+    report = bench.kernel.purge.orphans.find(bench.call, T, delete=True)
     assert (report.orphans, bench.sidecars()) == (0, sidecars)
     if removal == "unregister":
-        bench.kernel.drops.unregister(bench.call, T)
+        bench.kernel.purge.drops.unregister(bench.call, T)
     else:
-        bench.kernel.drops.drop(bench.call, T, purge=removal == "purge")
+        bench.kernel.purge.drops.drop(bench.call, T, purge=removal == "purge")
     # of another entry, or of no name that the catalog gives
     foreign = sidecars[0].with_name("data.parquet")
     foreign.touch()
-    assert bench.kernel.entry_file_queue.drain_once() == Drained(succeeded=1)
+    assert bench.kernel.purge.entry_files.drain_once() == Drained(succeeded=1)
     left = bench.sidecars()
     assert len([path for path in left if path.suffix == ".stats"]) == 1
     assert foreign in left
-    bench.kernel.drops.drop(bench.call, table("inner"), purge=False)
-    assert bench.kernel.entry_file_queue.drain_once() == Drained(succeeded=1)
+    bench.kernel.purge.drops.drop(bench.call, table("inner"), purge=False)
+    assert bench.kernel.purge.entry_files.drain_once() == Drained(succeeded=1)
     assert bench.sidecars() == [foreign]
     with bench.kernel.store.read() as conn:
         assert not conn.all(sa.select(schema.snapshot_captures.c.snapshot_id))
@@ -1119,8 +1119,8 @@ def test_a_capture_of_a_table_that_is_purged_meanwhile_leaves_no_sidecar(
 
     def read(table: CapturedTable, group: FileGroup, check: Callable[[int], None]) -> GroupResult:
         result = read_group(order_of(table, group), check)
-        bench.kernel.drops.drop(bench.call, T, purge=True)
-        assert bench.kernel.entry_file_queue.drain_once().succeeded == 1
+        bench.kernel.purge.drops.drop(bench.call, T, purge=True)
+        assert bench.kernel.purge.entry_files.drain_once().succeeded == 1
         return result
 
     worked = bench.pipeline.work_on_next_group(read)
@@ -1160,7 +1160,7 @@ def test_sidecars_that_no_snapshot_needs_are_retired(bench: Bench, clock: SetClo
     bench.append(1)
     bench.capture()
     (old,) = bench.sidecars()
-    assert bench.kernel.captures.capture(bench.call, T, full=True).state == "succeeded"
+    assert bench.kernel.statistics.captures.capture(bench.call, T, full=True).state == "succeeded"
     assert old in bench.sidecars()
     clock.ms += 8 * 86_400_000
     bench.append(1)
@@ -1176,12 +1176,12 @@ def test_captures_of_expired_snapshots_go(bench: Bench) -> None:
     bench.capture()
     bench.append(1)
     bench.capture()
-    bench.kernel.commits.commit(
+    bench.kernel.commits.tables.commit(
         bench.call, change("t", [{"action": "remove-snapshots", "snapshot-ids": [1]}])
     )
     bench.append(1)
     bench.capture()
-    assert [each.snapshot_id for each in bench.kernel.captures.snapshots(bench.call, T)] == [2, 3]
+    assert [each.snapshot_id for each in bench.kernel.statistics.captures.snapshots(bench.call, T)] == [2, 3]
     assert bench.rows() == 30
 
 
@@ -1194,13 +1194,13 @@ def test_index_artifacts_of_expired_snapshots_go(bench: Bench, clock: SetClock) 
     foreign = IndexArtifact(
         target=FileTarget(f"{bench.appends.location}/other"), artifact_uri=f"{bench.appends.location}/other"
     )
-    bench.kernel.index_artifacts.put(bench.call, T, None, [foreign])
+    bench.kernel.statistics.index_artifacts.put(bench.call, T, None, [foreign])
     removed, kept = (path for path in bench.sidecars() if "page-index" in path.name)
     if target_storage_id(FileTarget(bench.appends.paths[0])) not in removed.name:
         removed, kept = kept, removed
-    bench.kernel.commits.commit(bench.call, change("t", bench.appends.remove(0)))
+    bench.kernel.commits.tables.commit(bench.call, change("t", bench.appends.remove(0)))
     bench.pipeline.build_page_indexes(entry_id)
-    bench.kernel.commits.commit(
+    bench.kernel.commits.tables.commit(
         bench.call, change("t", [{"action": "remove-snapshots", "snapshot-ids": [1]}])
     )
     bench.capture()
@@ -1220,14 +1220,14 @@ def test_a_drop_costs_the_same_whatever_index_artifacts_there_are(bench: Bench) 
     for number in (1, 1_000):
         name = f"drop{number}"
         location = json.loads(create(bench.kernel, bench.call, name).metadata)["location"]
-        bench.kernel.commits.commit(bench.call, change(name, Appends(location).append(1)))
+        bench.kernel.commits.tables.commit(bench.call, change(name, Appends(location).append(1)))
         artifacts = [
             IndexArtifact(target=FileTarget(f"{location}/{each}"), artifact_uri=f"{location}/{each}")
             for each in range(number)
         ]
-        bench.kernel.index_artifacts.put(bench.call, table(name), None, artifacts)
+        bench.kernel.statistics.index_artifacts.put(bench.call, table(name), None, artifacts)
         with bench.kernel.store.count_statements() as counter:
-            bench.kernel.drops.drop(bench.call, table(name), purge=True)
+            bench.kernel.purge.drops.drop(bench.call, table(name), purge=True)
         costs.append((counter.statements, counter.transactions))
         with bench.kernel.store.read() as conn:
             kept = conn.all(sa.select(schema.index_artifacts.c.updated_at_ms))
@@ -1235,7 +1235,7 @@ def test_a_drop_costs_the_same_whatever_index_artifacts_there_are(bench: Bench) 
         assert len(kept) == sum((1, 1_000)[: len(costs)])
         assert 0 not in {row[0] for row in kept}
     assert costs[0] == costs[1]
-    assert bench.kernel.purge_queue.drain_once().succeeded == 2
+    assert bench.kernel.purge.queue.drain_once().succeeded == 2
 
 
 @pytest.mark.parametrize(
@@ -1247,20 +1247,20 @@ def test_a_delta_table_is_captured_with_its_deletes(
     bench = open_bench()
     folder = writable_copy(name, tmp_path / "data" / "warehouse" / "delta")
     written = {path for path in folder.rglob("*") if path.is_file()}
-    found = bench.kernel.delta_registration.register(bench.call, ("ns",), "d", folder.as_uri())
+    found = bench.kernel.delta.registration.register(bench.call, ("ns",), "d", folder.as_uri())
     bench.pipeline.search_commits()
     bench.pipeline.drain(found.entry_id)
     expected = expected_rows(name)
     assert expected is not None
-    _, page = bench.kernel.statistics.list(bench.call, table("d"))
+    _, page = bench.kernel.statistics.targets.list(bench.call, table("d"))
     assert [each.table.row_count for each in page.items if each.table] == [expected.num_rows]
     nulls = {each.scalar.display_name: each.scalar.null_count for each in page.items if each.scalar}
     assert {name: nulls[name] for name in nulls if name in expected.column_names} == {
         name: expected[name].null_count for name in expected.column_names if name in nulls
     }
     assert bench.sidecars()
-    bench.kernel.drops.drop(bench.call, table("d"), purge=True)
-    assert bench.kernel.purge_queue.drain_once().succeeded == 1
-    assert bench.kernel.entry_file_queue.drain_once().succeeded == 1
+    bench.kernel.purge.drops.drop(bench.call, table("d"), purge=True)
+    assert bench.kernel.purge.queue.drain_once().succeeded == 1
+    assert bench.kernel.purge.entry_files.drain_once().succeeded == 1
     assert bench.sidecars() == []
     assert {path for path in folder.rglob("*") if path.is_file()} == written

@@ -71,7 +71,7 @@ class _KernelCatalog(NoopCatalog):
         self._call = call
 
     def load_table(self, identifier: Any) -> Table:
-        loaded = self._kernel.tables.load(self._call, T)
+        loaded = self._kernel.catalog.tables.load(self._call, T)
         metadata = TableMetadataUtil.parse_raw(loaded.metadata.decode())
         return Table(("ns", "t"), metadata, loaded.metadata_location, load_file_io(), self)
 
@@ -82,7 +82,7 @@ class _KernelCatalog(NoopCatalog):
             return Raw(f"[{','.join(each.model_dump_json() for each in parts)}]".encode())
 
         change = TableChange(T, decode_requirements(body(requirements)), decode_updates(body(updates)))
-        self._kernel.commits.commit(self._call, change)
+        self._kernel.commits.tables.commit(self._call, change)
         now = self.load_table(T)
         return CommitTableResponse(metadata=now.metadata, metadata_location=now.metadata_location)
 
@@ -130,10 +130,10 @@ class _History:
                 "commit.manifest.min-count-to-merge": "3",
             },
         )
-        kernel.commits.create_table(call, ("ns",), made)
+        kernel.commits.tables.create_table(call, ("ns",), made)
         self.catalog = _KernelCatalog(kernel, call)
         self.table = self.catalog.load_table(T)
-        self.entry_id = next(each.id for each in kernel.tables.list_all(call))
+        self.entry_id = next(each.id for each in kernel.catalog.tables.list_all(call))
         self.added = 0
 
     def step(self) -> str:
@@ -264,12 +264,12 @@ class _History:
 
     def check(self, context: object) -> None:
         """Captures, and compares the numbers with those of the rows."""
-        self.kernel.statistics_pipeline.search_commits()
-        self.kernel.statistics_pipeline.drain(self.entry_id)
+        self.kernel.statistics.pipeline.search_commits()
+        self.kernel.statistics.pipeline.drain(self.entry_id)
         current = self.table.current_snapshot()
         if current is None:
             return
-        snapshot_id, page = self.kernel.statistics.list(self.call, T)
+        snapshot_id, page = self.kernel.statistics.targets.list(self.call, T)
         assert snapshot_id == current.snapshot_id
         records = page.items
         rows = self.table.scan(snapshot_id=current.snapshot_id).to_arrow()
@@ -321,9 +321,9 @@ def opened(upgraded_store: Any, tmp_path: Path) -> Iterator[tuple[Kernel, Call]]
     )
     kernel = open_kernel(settings)
     account = settings.gateway.default_account_id
-    kernel.catalogs.ensure(account, "floecat", settings.warehouse_location)
-    call = kernel.calls.open(Principal("tester", account), "floecat")
-    kernel.namespaces.create(call, ("ns",), {})
+    kernel.catalog.catalogs.ensure(account, "floecat", settings.warehouse_location)
+    call = kernel.catalog.calls.open(Principal("tester", account), "floecat")
+    kernel.catalog.namespaces.create(call, ("ns",), {})
     yield kernel, call
     kernel.close()
 

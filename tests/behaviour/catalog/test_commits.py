@@ -83,7 +83,7 @@ def test_commits_whose_requirements_hold_never_conflict(kernel: Kernel, call: Ca
     ]
     outcomes = in_parallel(works)
     assert [outcome for outcome in outcomes if isinstance(outcome, FloecatError)] == []
-    final = metadata(kernel.tables.load(call, table("t")))
+    final = metadata(kernel.catalog.tables.load(call, table("t")))
     properties = final["properties"]
     assert isinstance(properties, dict)
     assert sum(key.startswith("k") for key in properties) == 12
@@ -96,7 +96,7 @@ def test_losers_of_a_race_leave_no_metadata_file(kernel: Kernel, call: Call) -> 
     created = create(kernel, call, "t")
     location = str(metadata(created)["location"])
     outcomes = in_parallel(
-        [lambda n=n: kernel.commits.commit(call, append("t", n, None, location)) for n in range(1, 9)]
+        [lambda n=n: kernel.commits.tables.commit(call, append("t", n, None, location)) for n in range(1, 9)]
     )
     winners = [outcome for outcome in outcomes if isinstance(outcome, LoadedTable)]
     losers = [outcome for outcome in outcomes if not isinstance(outcome, LoadedTable)]
@@ -112,7 +112,7 @@ def test_one_of_many_creates_wins(kernel: Kernel, call: Call) -> None:
     assert {str(outcome) for outcome in outcomes if isinstance(outcome, AlreadyExistsError)} == {
         "Table already exists: ns.t"
     }
-    loaded = kernel.tables.load(call, table("t"))
+    loaded = kernel.catalog.tables.load(call, table("t"))
     assert loaded.metadata_location == winners[0].metadata_location
     warehouse = Path(urlparse(call.catalog.storage_location).path)
     assert len(list(warehouse.rglob("*.metadata.json"))) == 1
@@ -121,15 +121,15 @@ def test_one_of_many_creates_wins(kernel: Kernel, call: Call) -> None:
 def test_a_namespace_that_is_dropped_meanwhile_takes_no_table(kernel: Kernel, call: Call) -> None:
     for _ in range(10):
         outcomes = in_parallel(
-            [lambda: create(kernel, call, "t"), lambda: kernel.namespaces.drop(call, ("ns",))]
+            [lambda: create(kernel, call, "t"), lambda: kernel.catalog.namespaces.drop(call, ("ns",))]
         )
         if isinstance(outcomes[0], LoadedTable):
             assert isinstance(outcomes[1], FloecatError)
-            kernel.drops.drop(call, table("t"), purge=False)
+            kernel.purge.drops.drop(call, table("t"), purge=False)
         else:
             assert isinstance(outcomes[0], NoSuchNamespaceError)
             assert outcomes[1] is None
-            kernel.namespaces.create(call, ("ns",), {})
+            kernel.catalog.namespaces.create(call, ("ns",), {})
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -138,8 +138,8 @@ def test_a_commit_whose_file_cannot_be_written_changes_nothing(kernel: Kernel, c
     faulty, faults = with_faults(kernel)
     faults.fail("write_new", when=when)  # type: ignore[arg-type]
     with pytest.raises(StorageUnavailableError):
-        faulty.commits.commit(call_on(faulty, call), set_property("t", "x", "1"))
-    assert faulty.tables.load(call, table("t")).metadata == created.metadata
+        faulty.commits.tables.commit(call_on(faulty, call), set_property("t", "x", "1"))
+    assert faulty.catalog.tables.load(call, table("t")).metadata == created.metadata
     assert len(files_of(created)) == 1
 
 
@@ -148,10 +148,10 @@ def test_a_transaction_whose_second_file_fails_writes_none(kernel: Kernel, call:
     faulty, faults = with_faults(kernel)
     faults.refuse(str(metadata(before[1])["location"]))
     with pytest.raises(StorageUnavailableError):
-        faulty.commits.commit_transaction(
+        faulty.commits.tables.commit_transaction(
             call_on(faulty, call), [set_property(name, "x", "1") for name in "ab"]
         )
-    assert [kernel.tables.load(call, table(name)).metadata for name in "ab"] == [
+    assert [kernel.catalog.tables.load(call, table(name)).metadata for name in "ab"] == [
         loaded.metadata for loaded in before
     ]
     assert [len(files_of(loaded)) for loaded in before] == [1, 1]
@@ -160,16 +160,16 @@ def test_a_transaction_whose_second_file_fails_writes_none(kernel: Kernel, call:
 def test_a_lost_answer_is_confirmed(kernel: Kernel, call: Call) -> None:
     created = create(kernel, call, "t")
     with lose_answers(kernel.store, applied=True):
-        committed = kernel.commits.commit(call, set_property("t", "x", "1"))
-    assert kernel.tables.load(call, table("t")).metadata == committed.metadata
+        committed = kernel.commits.tables.commit(call, set_property("t", "x", "1"))
+    assert kernel.catalog.tables.load(call, table("t")).metadata == committed.metadata
     assert len(files_of(created)) == 2
 
 
 def test_an_unknown_outcome_is_said_and_keeps_the_file(kernel: Kernel, call: Call) -> None:
     created = create(kernel, call, "t")
     with lose_answers(kernel.store, applied=False), pytest.raises(CommitStateUnknownError):
-        kernel.commits.commit(call, set_property("t", "x", "1"))
-    assert kernel.tables.load(call, table("t")).metadata == created.metadata
+        kernel.commits.tables.commit(call, set_property("t", "x", "1"))
+    assert kernel.catalog.tables.load(call, table("t")).metadata == created.metadata
     assert len(files_of(created)) == 2
 
 
@@ -181,22 +181,22 @@ def test_a_retry_after_a_lost_answer_has_one_effect(kernel: Kernel, call: Call, 
     first = append("t", 1, None, location)
     with lose_answers(kernel.store, applied=applied, after=1):  # the claim is the first transaction
         if applied:
-            kernel.commits.commit(keyed, first)
+            kernel.commits.tables.commit(keyed, first)
         else:
             with pytest.raises(CommitStateUnknownError):
-                kernel.commits.commit(keyed, first)
-    again = metadata(kernel.commits.commit(keyed, first))
+                kernel.commits.tables.commit(keyed, first)
+    again = metadata(kernel.commits.tables.commit(keyed, first))
     snapshots = again["snapshots"]
     assert isinstance(snapshots, list)
     assert [snapshot["snapshot-id"] for snapshot in snapshots] == [1]
-    assert again == metadata(kernel.tables.load(call, table("t")))
+    assert again == metadata(kernel.catalog.tables.load(call, table("t")))
 
 
 def test_commits_of_others_are_followed_up_to_the_bound(kernel: Kernel, call: Call) -> None:
     create(kernel, call, "t")
     replan = BackoffSettings(max_attempts=3, initial_sleep_ms=0, max_sleep_ms=0)
     gateway = replace(kernel.settings.gateway, commit=replace(kernel.settings.gateway.commit, replan=replan))
-    others = [lambda: kernel.commits.commit(call, set_property("t", "other", "1"))] * 2
+    others = [lambda: kernel.commits.tables.commit(call, set_property("t", "other", "1"))] * 2
 
     class Overtaken(FaultyFileIO):
         def write_new(self, *given: Any, **more: Any) -> None:
@@ -207,11 +207,11 @@ def test_commits_of_others_are_followed_up_to_the_bound(kernel: Kernel, call: Ca
     slow = Kernel(
         replace(kernel.settings, gateway=gateway), kernel.store, Overtaken(kernel.files), kernel.clock
     )
-    slow.commits.commit(call_on(slow, call), set_property("t", "own", "1"))
-    others += [lambda: kernel.commits.commit(call, set_property("t", "other", f"{len(others)}"))] * 3
+    slow.commits.tables.commit(call_on(slow, call), set_property("t", "own", "1"))
+    others += [lambda: kernel.commits.tables.commit(call, set_property("t", "other", f"{len(others)}"))] * 3
     with pytest.raises(UnavailableError, match=r"\(floecat.gateway.commit.replan.max-attempts\)"):
-        slow.commits.commit(call_on(slow, call), set_property("t", "own", "2"))
-    properties = metadata(kernel.tables.load(call, table("t")))["properties"]
+        slow.commits.tables.commit(call_on(slow, call), set_property("t", "own", "2"))
+    properties = metadata(kernel.catalog.tables.load(call, table("t")))["properties"]
     assert isinstance(properties, dict)
     assert (properties["other"], properties["own"]) == ("0", "1")
 
@@ -220,8 +220,11 @@ def test_unregister_is_a_fence(kernel: Kernel, call: Call) -> None:
     create(kernel, call, "t")
     outcomes = in_parallel(
         [
-            *[lambda n=n: kernel.commits.commit(call, set_property("t", f"k{n}", "1")) for n in range(6)],
-            lambda: kernel.tables.unregister(call, table("t")),
+            *[
+                lambda n=n: kernel.commits.tables.commit(call, set_property("t", f"k{n}", "1"))
+                for n in range(6)
+            ],
+            lambda: kernel.catalog.tables.unregister(call, table("t")),
         ]
     )
     last = outcomes.pop()
@@ -233,7 +236,7 @@ def test_unregister_is_a_fence(kernel: Kernel, call: Call) -> None:
     for outcome in outcomes:
         assert isinstance(outcome, LoadedTable | NoSuchTableError)
     with pytest.raises(NoSuchTableError):
-        kernel.commits.commit(call, set_property("t", "late", "1"))
+        kernel.commits.tables.commit(call, set_property("t", "late", "1"))
 
 
 def test_a_transaction_may_create_tables(kernel: Kernel, call: Call) -> None:
@@ -256,24 +259,24 @@ def test_a_transaction_may_create_tables(kernel: Kernel, call: Call) -> None:
         ],
         [{"type": "assert-create"}],
     )
-    kernel.commits.commit_transaction(call, [set_property("a", "x", "1"), creation])
-    assert metadata(kernel.tables.load(call, table("new")))["metadata-log"] == []
+    kernel.commits.tables.commit_transaction(call, [set_property("a", "x", "1"), creation])
+    assert metadata(kernel.catalog.tables.load(call, table("new")))["metadata-log"] == []
     with pytest.raises(CommitFailedError, match="Requirement failed: table already exists"):
-        kernel.commits.commit_transaction(call, [set_property("a", "x", "2"), creation])
-    properties = metadata(kernel.tables.load(call, table("a")))["properties"]
+        kernel.commits.tables.commit_transaction(call, [set_property("a", "x", "2"), creation])
+    properties = metadata(kernel.catalog.tables.load(call, table("a")))["properties"]
     assert isinstance(properties, dict)
     assert properties["x"] == "1"
 
 
 def test_a_staged_table_is_completed_from_the_store(kernel: Kernel, call: Call) -> None:
     request = CreateTable(name="s", schema=SCHEMA, properties={"s3.secret-access-key": "hidden", "a": "b"})
-    staged = kernel.commits.stage_table(call, ("ns",), request, "stage-1")
+    staged = kernel.commits.tables.stage_table(call, ("ns",), request, "stage-1")
     assert staged.metadata_location is None
     assert staged.etag is None
-    assert kernel.tables.list(call, ("ns",), PageRequest()).items == []
+    assert kernel.catalog.tables.list(call, ("ns",), PageRequest()).items == []
     other = Kernel(kernel.settings, kernel.store, kernel.files, kernel.clock)
     only_assert = change("s", [], [{"type": "assert-create"}])
-    made = metadata(other.commits.commit(call, only_assert, "stage-1"))
+    made = metadata(other.commits.tables.commit(call, only_assert, "stage-1"))
     assert made["table-uuid"] == metadata(staged)["table-uuid"]
     assert made["location"] == metadata(staged)["location"]
     properties = made["properties"]
@@ -288,10 +291,13 @@ def test_the_commit_log_is_gapless_and_ordered(kernel: Kernel, call: Call) -> No
     for name in "abc":
         create(kernel, call, name)
     in_parallel(
-        [lambda n=n: kernel.commits.commit(call, set_property("abc"[n % 3], f"k{n}", "1")) for n in range(9)]
+        [
+            lambda n=n: kernel.commits.tables.commit(call, set_property("abc"[n % 3], f"k{n}", "1"))
+            for n in range(9)
+        ]
     )
-    kernel.tables.rename(call, table("a"), table("z"))
-    kernel.drops.drop(call, table("b"), purge=True)
+    kernel.catalog.tables.rename(call, table("a"), table("z"))
+    kernel.purge.drops.drop(call, table("b"), purge=True)
     with kernel.store.read() as conn:
         rows = commit_log.read_after(conn, call.catalog.id, 0, 100)
     assert [row.commit_version for row in rows] == list(range(1, 15))
@@ -300,31 +306,31 @@ def test_the_commit_log_is_gapless_and_ordered(kernel: Kernel, call: Call) -> No
 
 def test_a_staged_table_is_used_up_by_its_commit(kernel: Kernel, call: Call) -> None:
     request = CreateTable(name="s", schema=SCHEMA)
-    staged = kernel.commits.stage_table(call, ("ns",), request, "stage-1")
+    staged = kernel.commits.tables.stage_table(call, ("ns",), request, "stage-1")
     completing = change("s", [], [{"type": "assert-create"}])
-    kernel.commits.commit(call, completing, "stage-1")
-    kernel.drops.drop(call, table("s"), purge=False)
+    kernel.commits.tables.commit(call, completing, "stage-1")
+    kernel.purge.drops.drop(call, table("s"), purge=False)
     with pytest.raises(FloecatError):  # nothing is staged any more, and the commit alone describes no table
-        kernel.commits.commit(call, completing, "stage-1")
-    assert not kernel.entries.find_many(call, [(Privilege.WRITE_TABLE, table("s"))])
+        kernel.commits.tables.commit(call, completing, "stage-1")
+    assert not kernel.parts.entries.find_many(call, [(Privilege.WRITE_TABLE, table("s"))])
     assert staged.metadata
 
 
 def test_a_staged_table_is_its_callers_own(kernel: Kernel, call: Call) -> None:
-    kernel.commits.stage_table(call, ("ns",), CreateTable(name="s", schema=SCHEMA), "stage-1")
+    kernel.commits.tables.stage_table(call, ("ns",), CreateTable(name="s", schema=SCHEMA), "stage-1")
     somebody = msgspec.structs.replace(call, principal=Principal("somebody", call.principal.account_id))
     with pytest.raises(FloecatError):
-        kernel.commits.commit(somebody, change("s", [], [{"type": "assert-create"}]), "stage-1")
+        kernel.commits.tables.commit(somebody, change("s", [], [{"type": "assert-create"}]), "stage-1")
 
 
 def test_staging_again_under_a_key_is_the_same_staging(kernel: Kernel, call: Call) -> None:
     keyed = with_key(call, "0190a1b2-0000-7000-8000-000000000003", request_hash="one")
     request = CreateTable(name="s", schema=SCHEMA)
-    first = kernel.commits.stage_table(keyed, ("ns",), request, "k")
-    assert kernel.commits.stage_table(keyed, ("ns",), request, "k") == first
+    first = kernel.commits.tables.stage_table(keyed, ("ns",), request, "k")
+    assert kernel.commits.tables.stage_table(keyed, ("ns",), request, "k") == first
     other = with_key(call, "0190a1b2-0000-7000-8000-000000000003", request_hash="two")
     with pytest.raises(IdempotencyConflictError):
-        kernel.commits.stage_table(other, ("ns",), request, "k")
+        kernel.commits.tables.stage_table(other, ("ns",), request, "k")
 
 
 @pytest.mark.parametrize(
@@ -339,8 +345,10 @@ def test_staging_again_under_a_key_is_the_same_staging(kernel: Kernel, call: Cal
 )
 def test_secrets_are_not_kept_with_a_staged_table(kernel: Kernel, call: Call, key: str) -> None:
     request = CreateTable(name="s", schema=SCHEMA, properties={key: "hidden", "owner": "me"})
-    kernel.commits.stage_table(call, ("ns",), request, "stage-1")
-    made = metadata(kernel.commits.commit(call, change("s", [], [{"type": "assert-create"}]), "stage-1"))
+    kernel.commits.tables.stage_table(call, ("ns",), request, "stage-1")
+    made = metadata(
+        kernel.commits.tables.commit(call, change("s", [], [{"type": "assert-create"}]), "stage-1")
+    )
     properties = made["properties"]
     assert isinstance(properties, dict)
     assert properties["owner"] == "me"

@@ -71,14 +71,14 @@ class Lake:
     def __init__(self, kernel: Kernel, files: HookedFileIO) -> None:
         self.kernel, self.files = kernel, files
         account = kernel.settings.gateway.default_account_id
-        kernel.catalogs.ensure(account, "floecat", kernel.settings.warehouse_location)
-        kernel.catalogs.ensure(account, "other", kernel.settings.warehouse_location)
+        kernel.catalog.catalogs.ensure(account, "floecat", kernel.settings.warehouse_location)
+        kernel.catalog.catalogs.ensure(account, "other", kernel.settings.warehouse_location)
         self.warehouse = kernel.settings.warehouse_location
         self.call, self.other = (
-            kernel.calls.open(Principal("t", account), name) for name in ("floecat", "other")
+            kernel.catalog.calls.open(Principal("t", account), name) for name in ("floecat", "other")
         )
         for call in (self.call, self.other):
-            kernel.namespaces.create(call, ("ns",), {})
+            kernel.catalog.namespaces.create(call, ("ns",), {})
         self.old = self.table("old", 5, 5)
         self.register(self.call, "old", self.old)
         self.early, *_, self.late = [
@@ -96,18 +96,20 @@ class Lake:
         return made
 
     def register(self, call: Call, name: str, files: TableFiles) -> LoadedTable:
-        return self.kernel.registration.register_table(call, ("ns",), name, files.metadata_location)
+        return self.kernel.commits.registration.register_table(call, ("ns",), name, files.metadata_location)
 
     def add_to_live(self, *paths: str) -> LoadedTable:
         """Commits an append of files that exist already, as an engine does."""
         parent = self.live.snapshots[-1]["snapshot-id"]
         self.live.append(*paths)
         number = self.live.snapshots[-1]["snapshot-id"]
-        return self.kernel.commits.commit(self.call, append("live", number, parent, self.live.location))
+        return self.kernel.commits.tables.commit(
+            self.call, append("live", number, parent, self.live.location)
+        )
 
     def purge(self) -> None:
-        self.kernel.drops.drop(self.call, table("old"), purge=True)
-        assert self.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+        self.kernel.purge.drops.drop(self.call, table("old"), purge=True)
+        assert self.kernel.purge.queue.drain_once() == Drained(succeeded=1)
 
     def later(self, work: Callable[[], Any]) -> Future[Any]:
         """Starts work in another thread, and returns when it waits for a purge."""
@@ -210,7 +212,7 @@ def test_commits_elsewhere_wait_for_nothing(make_lake: Callable[..., Lake]) -> N
     def commit() -> None:
         data = lake.live.write(lake.live.path("data/new.parquet"))
         made.append(lake.add_to_live(data))
-        made.append(lake.kernel.commits.commit(lake.call, set_property("live", "a", "1")))
+        made.append(lake.kernel.commits.tables.commit(lake.call, set_property("live", "a", "1")))
         made.append(lake.register(lake.other, "other", lake.table("elsewhere", 1)))
 
     lake.files.at_delete = commit
@@ -230,16 +232,16 @@ def test_a_wait_is_bounded_and_names_the_purge(make_lake: Callable[..., Lake]) -
         before.append({file.name for file in folder.iterdir()})
         parent, snapshot = (each["snapshot-id"] for each in lake.live.snapshots[-2:])
         with pytest.raises(UnavailableError, match="being deleted by purge job") as caught:
-            lake.kernel.commits.commit(lake.call, append("live", snapshot, parent, lake.live.location))
+            lake.kernel.commits.tables.commit(lake.call, append("live", snapshot, parent, lake.live.location))
         refused.append(caught.value)
 
     lake.files.at_delete = commit
-    current = lake.kernel.tables.load(lake.call, table("live")).metadata_location
+    current = lake.kernel.catalog.tables.load(lake.call, table("live")).metadata_location
     lake.purge()
     assert refused[0].retry_after_s == 5
     assert "of ns.old; nothing was changed" in refused[0].message
     assert "floecat.gateway.commit.purge-wait-ms" in refused[0].message
-    assert lake.kernel.tables.load(lake.call, table("live")).metadata_location == current
+    assert lake.kernel.catalog.tables.load(lake.call, table("live")).metadata_location == current
     assert {file.name for file in folder.iterdir()} == before[0]
     assert lake.left() == set()
 
@@ -249,22 +251,22 @@ def test_a_batch_whose_process_died_holds_commits_until_its_lease_ends(
 ) -> None:
     """A call that the process sent may still be on its way to storage."""
     lake = make_lake(enabled=False, lease_timeout_ms=5_000, backoff_base_ms=1)
-    lake.kernel.start_workers()
-    lake.kernel.drops.drop(lake.call, table("old"), purge=True)
-    (row,) = lake.kernel.purge_queue.claim()
+    lake.kernel.background.start()
+    lake.kernel.purge.drops.drop(lake.call, table("old"), purge=True)
+    (row,) = lake.kernel.purge.queue.claim()
     checks = iter([lambda: None, kill_children])
 
     def kill_in_a_batch() -> bool:
         next(checks)()
         return False
 
-    assert lake.kernel.purge_queue.work_on(row, kill_in_a_batch).outcome == "waiting"
+    assert lake.kernel.purge.queue.work_on(row, kill_in_a_batch).outcome == "waiting"
     (job,) = lake.kernel.jobs.list(lake.call, kinds=[PURGE])
     added = lake.later(lambda: lake.add_to_live(lake.late))
     assert added.result(WAIT_S).metadata_location
     assert lake.kernel.clock.now_ms() >= (job.lease_expires_at_ms or 0) > job.created_at_ms
     ends_at = time.monotonic() + WAIT_S
-    while not (drained := lake.kernel.purge_queue.drain_once()).total:
+    while not (drained := lake.kernel.purge.queue.drain_once()).total:
         assert time.monotonic() < ends_at
         time.sleep(0.005)
     assert drained == Drained(succeeded=1)
@@ -282,7 +284,7 @@ def test_a_delta_table_is_not_registered_around_files_that_are_being_deleted(
     refused: list[str] = []
 
     def register() -> None:
-        register_delta = lake.kernel.delta_registration.register
+        register_delta = lake.kernel.delta.registration.register
         with pytest.raises(UnavailableError, match="being deleted by purge job") as caught:
             register_delta(lake.other, ("ns",), "delta", lake.old.location, read=False)
         refused.append(caught.value.message)

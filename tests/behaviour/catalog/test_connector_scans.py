@@ -43,11 +43,11 @@ def engine(kernel: Kernel) -> SetEngine:
 
 def connect(kernel: Kernel, call: Call, name: str = "lake", path: str = "delta", **fields: Any) -> None:
     fields = {"kind": "delta", "location": f"{kernel.settings.warehouse_location}/{path}", **fields}
-    kernel.connectors.create(call, NewConnector(name, **fields))
+    kernel.connectors.connectors.create(call, NewConnector(name, **fields))
 
 
 def names(kernel: Kernel, call: Call, *namespace: str) -> list[str]:
-    page = kernel.tables.list(call, namespace, PageRequest())
+    page = kernel.catalog.tables.list(call, namespace, PageRequest())
     return [identifier.name for identifier in page.items]
 
 
@@ -59,15 +59,19 @@ class TestConnectors:
     def test_made_listed_and_removed(self, kernel: Kernel, call: Call):
         connect(kernel, call, "b", options={"namespaces": "flat"}, enabled=False)
         connect(kernel, call, "a", namespace=("raw", "x"), interval_ms=60_000)
-        made = kernel.connectors.list(call)
+        made = kernel.connectors.connectors.list(call)
         assert [(row.name, row.namespace, row.enabled, row.interval_ms) for row in made] == [
             ("a", ("raw", "x"), True, 60_000),
             ("b", ("b",), False, 600_000),
         ]
-        assert kernel.connectors.load(call, "b") == made[1]
-        kernel.connectors.drop(call, "a")
-        assert [row.name for row in kernel.connectors.list(call)] == ["b"]
-        for missing in (kernel.connectors.load, kernel.connectors.drop, kernel.connector_scans.scan):
+        assert kernel.connectors.connectors.load(call, "b") == made[1]
+        kernel.connectors.connectors.drop(call, "a")
+        assert [row.name for row in kernel.connectors.connectors.list(call)] == ["b"]
+        for missing in (
+            kernel.connectors.connectors.load,
+            kernel.connectors.connectors.drop,
+            kernel.connectors.scans.scan,
+        ):
             with pytest.raises(NotFoundError, match="Connector does not exist: a"):
                 missing(call, "a")
 
@@ -80,7 +84,7 @@ class TestConnectors:
         keyed = with_key(call, "0190a1b2-0000-7000-8000-000000000001")
         connect(kernel, keyed)
         connect(kernel, keyed)
-        assert len(kernel.connectors.list(call)) == 1
+        assert len(kernel.connectors.connectors.list(call)) == 1
 
     @pytest.mark.parametrize(
         ("fields", "error"),
@@ -106,7 +110,7 @@ class TestConnectors:
     ):
         with pytest.raises(error):
             connect(kernel, call, **{"name": "lake", **fields})
-        assert kernel.connectors.list(call) == []
+        assert kernel.connectors.connectors.list(call) == []
 
 
 class TestScans:
@@ -116,14 +120,14 @@ class TestScans:
         for path in ("orders", "eu/orders", "eu/north/orders"):
             delta_log(kernel, f"delta/{path}")
         connect(kernel, call, namespace=("raw",))
-        report = kernel.connector_scans.scan(call, "lake")
+        report = kernel.connectors.scans.scan(call, "lake")
         assert registered(report) == ["raw.eu.north.orders", "raw.eu.orders", "raw.orders"]
         assert (report.skipped, report.failed, report.error) == ([], [], None)
         assert [made.snapshot_id for made in report.registered] == [0, 0, 0]
         assert names(kernel, call, "raw", "eu", "north") == ["orders"]
         with kernel.store.read() as conn:
             connector = connectors.find(conn, call.catalog.id, "lake")
-            rows = [delta_tables.get(conn, row.entry_id) for row in kernel.delta_tables.list(call)]
+            rows = [delta_tables.get(conn, row.entry_id) for row in kernel.delta.tables.list(call)]
         assert connector is not None
         assert {row.connector_id for row in rows if row} == {connector.id}
         assert (connector.last_error, connector.last_scan_at_ms is None) == (None, False)
@@ -132,11 +136,13 @@ class TestScans:
         register(kernel, call, "by_hand")
         delta_log(kernel, "delta/new")
         connect(kernel, call)
-        first = kernel.connector_scans.scan(call, "lake")
+        first = kernel.connectors.scans.scan(call, "lake")
         assert registered(first) == ["lake.new"]
         assert [str(known.identifier) for known in first.skipped] == ["ns.by_hand"]
-        kernel.tables.rename(call, TableIdentifier(("lake",), "new"), TableIdentifier(("ns",), "renamed"))
-        second = kernel.connector_scans.scan(call, "lake")
+        kernel.catalog.tables.rename(
+            call, TableIdentifier(("lake",), "new"), TableIdentifier(("ns",), "renamed")
+        )
+        second = kernel.connectors.scans.scan(call, "lake")
         assert second.registered == []
         assert [str(known.identifier) for known in second.skipped] == ["ns.by_hand", "ns.renamed"]
 
@@ -144,28 +150,28 @@ class TestScans:
         self, kernel: Kernel, call: Call, engine: SetEngine
     ):
         register(kernel, call, "d")
-        other = kernel.catalogs.create(
+        other = kernel.catalog.catalogs.create(
             call.principal.account_id, "other", f"{kernel.settings.warehouse_location}/delta"
         )
         elsewhere = msgspec.structs.replace(call, catalog=other)
         connect(kernel, elsewhere)
-        assert registered(kernel.connector_scans.scan(elsewhere, "lake")) == ["lake.d"]
+        assert registered(kernel.connectors.scans.scan(elsewhere, "lake")) == ["lake.d"]
 
     def test_one_bad_table_does_not_stop_the_others(self, kernel: Kernel, call: Call, engine: SetEngine):
-        kernel.namespaces.create(call, ("lake",), {})
+        kernel.catalog.namespaces.create(call, ("lake",), {})
         for path in ("a", "taken", "x" * 255, "eu/\x1fodd/t", "z"):
             delta_log(kernel, f"delta/{path}")
         connect(kernel, call)
-        kernel.registration.register_table(
+        kernel.commits.registration.register_table(
             call, ("lake",), "taken", create(kernel, call, "i").metadata_location or ""
         )
-        report = kernel.connector_scans.scan(call, "lake")
+        report = kernel.connectors.scans.scan(call, "lake")
         named = {failure.identifier and failure.identifier.name for failure in report.failed}
         assert named == {"taken", None}
         assert registered(report) == ["lake.a", f"lake.{'x' * 255}", "lake.z"]
         assert report.summary is not None
         assert report.summary.startswith("2 failed, the first at file:")
-        assert kernel.connectors.load(call, "lake").last_error == report.summary
+        assert kernel.connectors.connectors.load(call, "lake").last_error == report.summary
 
     def test_a_table_that_cannot_be_read_is_registered_with_its_problem(
         self, kernel: Kernel, call: Call, engine: SetEngine
@@ -174,7 +180,7 @@ class TestScans:
         for name in "ab":
             delta_log(kernel, f"delta/{name}")
         connect(kernel, call)
-        report = kernel.connector_scans.scan(call, "lake")
+        report = kernel.connectors.scans.scan(call, "lake")
         assert [made.problem for made in report.registered] == [engine.problem] * 2
         assert report.failed == []
 
@@ -184,7 +190,7 @@ class TestScans:
         for name in "ab":
             delta_log(kernel, f"delta/{name}")
         connect(kernel, call)
-        register = kernel.delta_registration.register
+        register = kernel.delta.registration.register
 
         def fail_for_a(
             call: Call, namespace: Namespace, name: str, *rest: Any, **more: Any
@@ -193,8 +199,8 @@ class TestScans:
                 raise ValueError("secret")
             return register(call, namespace, name, *rest, **more)
 
-        monkeypatch.setattr(kernel.delta_registration, "register", fail_for_a)
-        report = kernel.connector_scans.scan(call, "lake")
+        monkeypatch.setattr(kernel.delta.registration, "register", fail_for_a)
+        report = kernel.connectors.scans.scan(call, "lake")
         assert registered(report) == ["lake.b"]
         assert [failure.error.message for failure in report.failed] == ["internal error: ValueError"]
 
@@ -209,7 +215,7 @@ class TestScans:
                 bounded = open_kernel(msgspec.structs.replace(kernel.settings, limits=limits))
                 try:
                     engine_of(bounded)
-                    report = bounded.connector_scans.scan(call, "lake")
+                    report = bounded.connectors.scans.scan(call, "lake")
                 finally:
                     bounded.close()
                 assert (report.error is None) == (most == number)
@@ -223,14 +229,14 @@ class TestScans:
     def test_a_root_that_is_not_there_is_a_problem(self, kernel: Kernel, call: Call, engine: SetEngine):
         connect(kernel, call, path="misspelt")
         with pytest.raises(FileMissingError):
-            kernel.connectors.check_root(call, "lake")
-        report = kernel.connector_scans.scan(call, "lake")
+            kernel.connectors.connectors.check_root(call, "lake")
+        report = kernel.connectors.scans.scan(call, "lake")
         assert [type(failure.error) for failure in report.failed] == [FileMissingError]
-        assert "misspelt" in str(kernel.connectors.load(call, "lake").last_error)
+        assert "misspelt" in str(kernel.connectors.connectors.load(call, "lake").last_error)
         delta_log(kernel, "misspelt/t")
-        kernel.connectors.check_root(call, "lake")
-        assert registered(kernel.connector_scans.scan(call, "lake")) == ["lake.t"]
-        assert kernel.connectors.load(call, "lake").last_error is None
+        kernel.connectors.connectors.check_root(call, "lake")
+        assert registered(kernel.connectors.scans.scan(call, "lake")) == ["lake.t"]
+        assert kernel.connectors.connectors.load(call, "lake").last_error is None
 
     def test_a_dropped_table_comes_back_unless_it_is_excluded(
         self, kernel: Kernel, call: Call, engine: SetEngine
@@ -239,28 +245,28 @@ class TestScans:
             delta_log(kernel, f"delta/{name}")
         connect(kernel, call)
         connect(kernel, call, "less", namespace=("lake",), options={"exclude": "a"})
-        kernel.connector_scans.scan(call, "lake")
+        kernel.connectors.scans.scan(call, "lake")
         dropped = TableIdentifier(("lake",), "a")
-        kernel.tables.drop(call, dropped)
-        assert registered(kernel.connector_scans.scan(call, "less")) == []
-        assert registered(kernel.connector_scans.scan(call, "lake")) == ["lake.a"]
+        kernel.catalog.tables.drop(call, dropped)
+        assert registered(kernel.connectors.scans.scan(call, "less")) == []
+        assert registered(kernel.connectors.scans.scan(call, "lake")) == ["lake.a"]
 
     def test_tables_that_cannot_be_read_are_counted(self, kernel: Kernel, call: Call, engine: SetEngine):
         engine.problem = InvalidDeltaTableError("version 1 is missing")
         delta_log(kernel, "delta/a")
         connect(kernel, call)
-        report = kernel.connector_scans.scan(call, "lake")
+        report = kernel.connectors.scans.scan(call, "lake")
         assert report.unreadable == report.registered
         delta_log(kernel, "delta/b")
         engine.problem = None
-        assert kernel.connector_scans.scan(call, "lake").unreadable == []
+        assert kernel.connectors.scans.scan(call, "lake").unreadable == []
 
     def test_tables_are_read_only_while_there_is_time(self, kernel: Kernel, call: Call, engine: SetEngine):
         for name in "ab":
             delta_log(kernel, f"delta/{name}")
         connect(kernel, call)
-        kernel.connector_scans._reading_s = 0
-        report = kernel.connector_scans.scan(call, "lake")
+        kernel.connectors.scans._reading_s = 0
+        report = kernel.connectors.scans.scan(call, "lake")
         assert [made.snapshot_id for made in report.registered] == [None, None]
         assert engine.asked == []
 
@@ -270,14 +276,14 @@ class TestScans:
             row = connectors.find(conn, call.catalog.id, "lake")
             assert row is not None
             connectors.update(conn, msgspec.structs.replace(row, location="s3://elsewhere"), 1)
-        report = kernel.connector_scans.scan(call, "lake")
+        report = kernel.connectors.scans.scan(call, "lake")
         assert isinstance(report.error, LocationNotAllowedError)
-        assert kernel.connectors.load(call, "lake").last_error == report.error.message
+        assert kernel.connectors.connectors.load(call, "lake").last_error == report.error.message
 
     def test_a_single_table(self, kernel: Kernel, call: Call, engine: SetEngine):
         delta_log(kernel, "delta/orders")
         connect(kernel, call, path="delta/orders", namespace=("ns",), options={"name": "first"})
-        assert registered(kernel.connector_scans.scan(call, "lake")) == ["ns.first"]
+        assert registered(kernel.connectors.scans.scan(call, "lake")) == ["ns.first"]
 
     def test_its_progress_is_told_with_each_folder_and_table(
         self, kernel: Kernel, call: Call, engine: SetEngine
@@ -286,11 +292,11 @@ class TestScans:
             delta_log(kernel, path)
         connect(kernel, call)
         told: list[ScanProgress] = []
-        report = kernel.connector_scans.scan(call, "lake", told.append)
+        report = kernel.connectors.scans.scan(call, "lake", told.append)
         assert told[0] == ScanProgress(folders=1)
         assert told == sorted(told, key=msgspec.structs.astuple)
         assert told[-1] == report.progress == ScanProgress(folders=7, tables=3, registered=3)
-        kernel.connector_scans.scan(call, "lake", told.append)
+        kernel.connectors.scans.scan(call, "lake", told.append)
         assert told[-1] == ScanProgress(folders=7, tables=3)
 
 
@@ -299,10 +305,10 @@ class TestSchedule:
         delta_log(kernel, "delta/d")
         connect(kernel, call, "on")
         connect(kernel, call, "off", enabled=False)
-        assert [report.connector for report in kernel.connector_scans.scan_due()] == ["on"]
-        assert list(kernel.connector_scans.scan_due()) == []
+        assert [report.connector for report in kernel.connectors.scans.scan_due()] == ["on"]
+        assert list(kernel.connectors.scans.scan_due()) == []
         assert names(kernel, call, "on") == ["d"]
-        row = kernel.connectors.load(call, "on")
+        row = kernel.connectors.connectors.load(call, "on")
         assert row.next_scan_at_ms > row.created_at_ms + row.interval_ms - 1
 
     def test_a_scan_whose_process_died_is_done_again(
@@ -317,14 +323,14 @@ class TestSchedule:
         delta_log(kernel, "delta/d")
         connect(kernel, call, "on")
         with monkeypatch.context() as patch:
-            patch.setattr(kernel.delta_registration, "register", die)
+            patch.setattr(kernel.delta.registration, "register", die)
             with pytest.raises(DiedError):
-                list(kernel.connector_scans.scan_due())
+                list(kernel.connectors.scans.scan_due())
         (job,) = kernel.jobs.list(call, kinds=["connector-scan"])
         assert (job.state, job.title, job.attempts) == ("running", "on", 1)
-        assert kernel.connectors.load(call, "on").running_scan == ScanProgress()
-        assert [row.running_scan for row in kernel.connectors.list(call)] == [None]
-        assert list(kernel.connector_scans.scan_due()) == []
+        assert kernel.connectors.connectors.load(call, "on").running_scan == ScanProgress()
+        assert [row.running_scan for row in kernel.connectors.connectors.list(call)] == [None]
+        assert list(kernel.connectors.scans.scan_due()) == []
         # its lease and its back-off are over
         with kernel.store.write() as conn:
             assert job_claims.put_back(
@@ -335,7 +341,7 @@ class TestSchedule:
                 error="died",
                 retry_at_ms=0,
             )
-        assert [report.connector for report in kernel.connector_scans.scan_due()] == ["on"]
+        assert [report.connector for report in kernel.connectors.scans.scan_due()] == ["on"]
         assert names(kernel, call, "on") == ["d"]
         ended = kernel.jobs.get(call, job.id)
         assert ended.state == "succeeded"
@@ -345,7 +351,7 @@ class TestSchedule:
             "registered": 1,
             "failed": 0,
         }
-        assert kernel.connectors.load(call, "on").running_scan is None
+        assert kernel.connectors.connectors.load(call, "on").running_scan is None
 
     def test_a_scan_that_fails_does_not_stop_the_next(self, kernel: Kernel, call: Call, engine: SetEngine):
         delta_log(kernel, "delta/d")
@@ -355,14 +361,14 @@ class TestSchedule:
             row = connectors.find(conn, call.catalog.id, "first")
             assert row is not None
             connectors.update(conn, msgspec.structs.replace(row, options={"bad": "1"}), 1)
-        reports = {report.connector: report for report in kernel.connector_scans.scan_due()}
+        reports = {report.connector: report for report in kernel.connectors.scans.scan_due()}
         assert isinstance(reports["first"].error, BadRequestError)
         assert registered(reports["second"]) == ["second.d"]
 
     def test_a_catalog_by_its_id(self, kernel: Kernel, call: Call):
-        assert kernel.catalogs.by_id(call.catalog.id).name == call.catalog.name
+        assert kernel.catalog.catalogs.by_id(call.catalog.id).name == call.catalog.name
         with pytest.raises(NoSuchWarehouseError):
-            kernel.catalogs.by_id(call.principal.account_id)
+            kernel.catalog.catalogs.by_id(call.principal.account_id)
 
 
 class OtherConnector:
@@ -405,21 +411,21 @@ class TestOtherKinds:
     ):
         delta_log(kernel, "delta/d")
         connect(kernel, call, kind=self.KIND)
-        report = kernel.connector_scans.scan(call, "lake")
+        report = kernel.connectors.scans.scan(call, "lake")
         assert registered(report) == ["lake.d"]
         assert [type(failure.error) for failure in report.failed] == [BadRequestError]
         assert len(report.skipped) == 1
         assert report.error is not None
         assert report.error.message == report.summary == "internal error: KeyError"
         connect(kernel, call, "away", kind=self.KIND, options={"away": ""})
-        assert kernel.connector_scans.scan(call, "away").summary == "away"
+        assert kernel.connectors.scans.scan(call, "away").summary == "away"
 
     def test_what_is_no_table_stops_no_other(
         self, kernel: Kernel, call: Call, engine: SetEngine, caplog: pytest.LogCaptureFixture
     ):
         delta_log(kernel, "delta/d")
         connect(kernel, call, kind=self.KIND, options={"odd": ""})
-        report = kernel.connector_scans.scan(call, "lake")
+        report = kernel.connectors.scans.scan(call, "lake")
         assert registered(report) == ["lake.a.d"]
         assert [failure.error.message.partition(": ")[2][:12] for failure in report.failed] == [
             "str",
@@ -435,7 +441,7 @@ class TestOtherKinds:
         self, kernel: Kernel, call: Call, engine: SetEngine, caplog: pytest.LogCaptureFixture
     ):
         connect(kernel, call, kind=self.KIND)
-        kernel.connector_scans.scan(call, "lake")
+        kernel.connectors.scans.scan(call, "lake")
         assert "the scan of connector lake failed: KeyError" in caplog.text
         assert "in discover" in caplog.text
         assert "secret" not in caplog.text
@@ -445,8 +451,8 @@ class TestOtherKinds:
             connect(kernel, call, kind=self.KIND, options={"broken": "hunter2"})
         assert "hunter2" not in refused.value.message + caplog.text
         assert "TypeError" in caplog.text
-        assert kernel.connectors.list(call) == []
+        assert kernel.connectors.connectors.list(call) == []
 
     def test_a_root_that_nobody_can_look_at_alone(self, kernel: Kernel, call: Call):
         connect(kernel, call, kind=self.KIND)
-        kernel.connectors.check_root(call, "lake")
+        kernel.connectors.connectors.check_root(call, "lake")

@@ -115,26 +115,26 @@ def costs(kernel: Kernel, call: Call) -> dict[str, Cost]:
     measure("create", lambda: create(kernel, call, "a"))
     for name in ("b", "c"):
         create(kernel, call, name)
-    location = json.loads(kernel.tables.load(call, table("a")).metadata)["location"]
-    measure("load, warm", lambda: kernel.tables.load(call, table("a")))
-    measure("exists", lambda: kernel.tables.exists(call, table("a")))
-    measure("commit of properties", lambda: kernel.commits.commit(call, set_property("a", "x", "1")))
-    measure("commit without effect", lambda: kernel.commits.commit(call, set_property("a", "x", "1")))
-    measure("commit of an append", lambda: kernel.commits.commit(call, append("a", 1, None, location)))
-    measure("load, refs", lambda: kernel.tables.load(call, table("a"), "refs"))
-    etag = kernel.tables.load(call, table("a")).etag
-    measure("load, 304", lambda: kernel.tables.load(call, table("a"), if_none_match=etag))
+    location = json.loads(kernel.catalog.tables.load(call, table("a")).metadata)["location"]
+    measure("load, warm", lambda: kernel.catalog.tables.load(call, table("a")))
+    measure("exists", lambda: kernel.catalog.tables.exists(call, table("a")))
+    measure("commit of properties", lambda: kernel.commits.tables.commit(call, set_property("a", "x", "1")))
+    measure("commit without effect", lambda: kernel.commits.tables.commit(call, set_property("a", "x", "1")))
+    measure("commit of an append", lambda: kernel.commits.tables.commit(call, append("a", 1, None, location)))
+    measure("load, refs", lambda: kernel.catalog.tables.load(call, table("a"), "refs"))
+    etag = kernel.catalog.tables.load(call, table("a")).etag
+    measure("load, 304", lambda: kernel.catalog.tables.load(call, table("a"), if_none_match=etag))
     keyed = with_key(call, "0190a1b2-0000-7000-8000-000000000001")
     for name in ("commit of properties with an idempotency key", "replay of a commit"):
-        measure(name, lambda: kernel.commits.commit(keyed, set_property("a", "x", "2")))
+        measure(name, lambda: kernel.commits.tables.commit(keyed, set_property("a", "x", "2")))
     changes = [change(name, [{"action": "set-properties", "updates": {"y": "1"}}]) for name in "abc"]
-    measure("transaction over 3 tables", lambda: kernel.commits.commit_transaction(call, changes))
-    measure("list of 3 tables", lambda: kernel.tables.list(call, ("ns",), PageRequest()))
+    measure("transaction over 3 tables", lambda: kernel.commits.tables.commit_transaction(call, changes))
+    measure("list of 3 tables", lambda: kernel.catalog.tables.list(call, ("ns",), PageRequest()))
     for number in range(57):
         create(kernel, call, f"t{number}")
-    measure("list of 60 tables", lambda: kernel.tables.list(call, ("ns",), PageRequest()))
-    measure("rename", lambda: kernel.tables.rename(call, table("a"), table("z")))
-    measure("drop", lambda: kernel.drops.drop(call, table("z"), purge=False))
+    measure("list of 60 tables", lambda: kernel.catalog.tables.list(call, ("ns",), PageRequest()))
+    measure("rename", lambda: kernel.catalog.tables.rename(call, table("a"), table("z")))
+    measure("drop", lambda: kernel.purge.drops.drop(call, table("z"), purge=False))
     measured["load, cold"] = _cold_load(kernel, call)
     _measure_deletion(kernel, call, measure)
     _measure_registrations(kernel, call, measure)
@@ -154,71 +154,75 @@ def _measure_deletion(kernel: Kernel, call: Call, measure: Measure) -> None:
         "write.metadata.previous-versions-max": "1",
     }
     create(kernel, call, "tidy", properties=deleting)
-    kernel.commits.commit(call, set_property("tidy", "x", "1"))
+    kernel.commits.tables.commit(call, set_property("tidy", "x", "1"))
     commit = set_property("tidy", "x", "2")
-    measure("commit that deletes a metadata file", lambda: kernel.commits.commit(call, commit))
+    measure("commit that deletes a metadata file", lambda: kernel.commits.tables.commit(call, commit))
 
 
 def _measure_registrations(kernel: Kernel, call: Call, measure: Measure) -> None:
     request = CreateTable(name="staged", schema=SCHEMA)
-    measure("stage a table", lambda: kernel.commits.stage_table(call, ("ns",), request, None))
-    last = kernel.tables.unregister(call, table("b")).metadata_location or ""
-    measure("register", lambda: kernel.registration.register_table(call, ("ns",), "r", last))
-    measure("look for a purge, none due", kernel.purge_queue.claim)
-    measure("drop with purge", lambda: kernel.drops.drop(call, table("r"), purge=True))
+    measure("stage a table", lambda: kernel.commits.tables.stage_table(call, ("ns",), request, None))
+    last = kernel.catalog.tables.unregister(call, table("b")).metadata_location or ""
+    measure("register", lambda: kernel.commits.registration.register_table(call, ("ns",), "r", last))
+    measure("look for a purge, none due", kernel.purge.queue.claim)
+    measure("drop with purge", lambda: kernel.purge.drops.drop(call, table("r"), purge=True))
 
 
 def _measure_delta_tables(kernel: Kernel, call: Call, measure: Measure) -> None:
     folder = kernel.settings.data_path / "warehouse" / "delta"
     writable_copy("kernel-rs/table-with-dv-small", folder)
-    kernel.delta_registration.register(call, ("ns",), "d", folder.as_uri())
-    kernel.tables.load(call, table("d"))
-    measure("load of a Delta table, warm", lambda: kernel.tables.load(call, table("d")))
-    assert kernel.compat is not None
-    kernel.compat._looks.clear()  # as when the time has come
-    measure("load of a Delta table, with a look at its log", lambda: kernel.tables.load(call, table("d")))
+    kernel.delta.registration.register(call, ("ns",), "d", folder.as_uri())
+    kernel.catalog.tables.load(call, table("d"))
+    measure("load of a Delta table, warm", lambda: kernel.catalog.tables.load(call, table("d")))
+    assert kernel.delta.refresh_service is not None
+    kernel.delta.refresh_service._looks.clear()  # as when the time has come
+    measure(
+        "load of a Delta table, with a look at its log", lambda: kernel.catalog.tables.load(call, table("d"))
+    )
 
 
 def _measure_plans(kernel: Kernel, call: Call, measure: Measure) -> None:
     files = Appends(json.loads(create(kernel, call, "scanned").metadata)["location"])
-    kernel.commits.commit(call, change("scanned", files.append(100)))
+    kernel.commits.tables.commit(call, change("scanned", files.append(100)))
 
     def plan() -> PlanAnswer:
-        return kernel.plans.plan(call, table("scanned"), PlanTableScan(), PlanClient(60_000))
+        return kernel.planning.plans.plan(call, table("scanned"), PlanTableScan(), PlanClient(60_000))
 
     measure("scan plan of 100 files, manifests not in memory", plan)
     measure("scan plan of 100 files", plan)
-    kernel.commits.commit(call, change("scanned", files.append(2900)))
+    kernel.commits.tables.commit(call, change("scanned", files.append(2900)))
     plan()
     measure("scan plan of 3,000 files", plan)
     answer = plan()
     first, last = json.loads(b"{%b}" % answer.fields)["plan-tasks"]
     for name, task in (("first of 2 plan tasks", first), ("last of 2 plan tasks", last)):
-        measure(name, lambda: kernel.plan_tasks.fetch(call, table("scanned"), task))  # noqa: B023
-    measure("look at a plan", lambda: kernel.plans.result(call, table("scanned"), answer.plan_id))
+        measure(name, lambda: kernel.planning.tasks.fetch(call, table("scanned"), task))  # noqa: B023
+    measure("look at a plan", lambda: kernel.planning.plans.result(call, table("scanned"), answer.plan_id))
 
 
 def _measure_views(kernel: Kernel, call: Call, measure: Measure) -> None:
     request = CreateView("v", SCHEMA, Raw(json.dumps(view_version()).encode()))
-    measure("create a view", lambda: kernel.view_commits.create(call, ("ns",), request))
-    measure("load a view", lambda: kernel.views.load(call, table("v")))
+    measure("create a view", lambda: kernel.commits.views.create(call, ("ns",), request))
+    measure("load a view", lambda: kernel.catalog.views.load(call, table("v")))
     updates = decode_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]')
-    measure("commit of a view", lambda: kernel.view_commits.replace(call, table("v"), [], updates))
-    measure("drop a view", lambda: kernel.views.drop(call, table("v")))
+    measure("commit of a view", lambda: kernel.commits.views.replace(call, table("v"), [], updates))
+    measure("drop a view", lambda: kernel.catalog.views.drop(call, table("v")))
 
 
 def _measure_namespaces(kernel: Kernel, call: Call, measure: Measure) -> None:
-    measure("create a namespace", lambda: kernel.namespaces.create(call, ("one",), {}))
-    measure("load a namespace", lambda: kernel.namespaces.load(call, ("one",)))
-    measure("list namespaces", lambda: kernel.namespaces.list(call, None, PageRequest()))
-    measure("set properties", lambda: kernel.namespaces.update_properties(call, ("one",), [], {"a": "b"}))
-    measure("drop a namespace", lambda: kernel.namespaces.drop(call, ("one",)))
+    measure("create a namespace", lambda: kernel.catalog.namespaces.create(call, ("one",), {}))
+    measure("load a namespace", lambda: kernel.catalog.namespaces.load(call, ("one",)))
+    measure("list namespaces", lambda: kernel.catalog.namespaces.list(call, None, PageRequest()))
+    measure(
+        "set properties", lambda: kernel.catalog.namespaces.update_properties(call, ("one",), [], {"a": "b"})
+    )
+    measure("drop a namespace", lambda: kernel.catalog.namespaces.drop(call, ("one",)))
 
 
 def _cold_load(kernel: Kernel, call: Call) -> Cost:
     """A second process over the same store and storage, whose memory is empty."""
     other = Kernel(kernel.settings, kernel.store, kernel.files, kernel.clock)
-    return cost_of(other, lambda: other.tables.load(call, table("b")))
+    return cost_of(other, lambda: other.catalog.tables.load(call, table("b")))
 
 
 def test_every_operation_costs_what_the_documentation_says(costs: dict[str, Cost], store_url: str) -> None:

@@ -66,12 +66,12 @@ def delta_row(kernel: Kernel, call: Call, name: str) -> DeltaTableRow:
 
 
 def load(kernel: Kernel, call: Call, name: str, **options: Any) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(kernel.tables.load(call, table(name), **options).metadata)
+    loaded: dict[str, Any] = json.loads(kernel.catalog.tables.load(call, table(name), **options).metadata)
     return loaded
 
 
 def operations(kernel: Kernel) -> list[tuple[str, bool]]:
-    events = kernel.events.after(CommitCursor(), limit=100).events
+    events = kernel.events.commits.after(CommitCursor(), limit=100).events
     return [(event.operation, event.wrote_metadata) for event in events]
 
 
@@ -84,13 +84,13 @@ class TestRegistration:
         assert (made.identifier, made.table_uuid, made.snapshot_id) == (table("d"), row.object_uuid, 7)
         assert made.problem is None
         assert [asked.principal for asked in engine.asked] == ["tester"]
-        assert kernel.tables.list(call, ("ns",), PageRequest()).items == [table("d")]
+        assert kernel.catalog.tables.list(call, ("ns",), PageRequest()).items == [table("d")]
         assert operations(kernel) == [("register", False)]
 
     def test_a_location_is_kept_in_its_one_spelling(self, kernel: Kernel, call: Call, engine: SetEngine):
         location = delta_log(kernel, "d")
         spelled = location.replace("file://", "file:") + "/"
-        made = kernel.delta_registration.register(call, ("ns",), "d", spelled)
+        made = kernel.delta.registration.register(call, ("ns",), "d", spelled)
         assert made.location == location
         assert delta_row(kernel, call, "d").location == location
 
@@ -122,10 +122,10 @@ class TestRegistration:
         engine.problem = problem
         made = register(kernel, call, "d")
         assert (made.snapshot_id, made.problem) == (None, problem)
-        assert kernel.tables.list(call, ("ns",), PageRequest()).items == [table("d")]
-        kernel.tables.exists(call, table("d"))
+        assert kernel.catalog.tables.list(call, ("ns",), PageRequest()).items == [table("d")]
+        kernel.catalog.tables.exists(call, table("d"))
         with pytest.raises(type(problem), match=problem.message):
-            kernel.tables.load(call, table("d"))
+            kernel.catalog.tables.load(call, table("d"))
 
     def test_a_fault_of_the_engine_is_told_without_its_text(
         self, kernel: Kernel, call: Call, engine: SetEngine
@@ -146,7 +146,7 @@ class TestRegistration:
         outside = tmp_path / "outside" / "_delta_log"
         outside.mkdir(parents=True)
         (outside / "00000000000000000000.json").write_text("{}")
-        registering = kernel.delta_registration.register
+        registering = kernel.delta.registration.register
         for error, namespace, name, place in [
             (BadRequestError, ("ns",), "", location),
             (BadRequestError, ("ns",), "a\x00b", location),
@@ -160,12 +160,12 @@ class TestRegistration:
             with pytest.raises(error):
                 registering(call, namespace, name, place)
         assert engine.asked == []
-        assert kernel.tables.list(call, ("ns",), PageRequest()).items == [table("taken")]
+        assert kernel.catalog.tables.list(call, ("ns",), PageRequest()).items == [table("taken")]
 
     def test_the_missing_log_is_named(self, kernel: Kernel, call: Call, engine: SetEngine):
         location = f"{kernel.settings.warehouse_location}/none"
         with pytest.raises(BadRequestError, match=f"no Delta table at {location}"):
-            kernel.delta_registration.register(call, ("ns",), "d", location)
+            kernel.delta.registration.register(call, ("ns",), "d", location)
 
     def test_a_key_has_one_effect(self, kernel: Kernel, call: Call, engine: SetEngine):
         keyed = with_key(call, KEY)
@@ -184,19 +184,19 @@ class TestRegistration:
             with pytest.raises(AlreadyExistsError, match=r"Table already exists: ns\.d"):
                 register(kernel, keyed, "d")
             if entry(kernel, call, "d").format == "iceberg":
-                kernel.drops.drop(call, table("d"), purge=False)
+                kernel.purge.drops.drop(call, table("d"), purge=False)
                 create(kernel, call, "d")
 
     def test_a_replay_after_a_drop_tells_what_was_made(self, kernel: Kernel, call: Call, engine: SetEngine):
         keyed = with_key(call, KEY)
         first = register(kernel, keyed, "d")
-        kernel.drops.drop(call, table("d"), purge=False)
+        kernel.purge.drops.drop(call, table("d"), purge=False)
         again = register(kernel, keyed, "d")
         assert (again.table_uuid, again.snapshot_id) == (first.table_uuid, None)
 
     def test_one_table_under_two_names(self, kernel: Kernel, call: Call, engine: SetEngine):
         location = delta_log(kernel, "d")
-        made = [kernel.delta_registration.register(call, ("ns",), name, location) for name in "ab"]
+        made = [kernel.delta.registration.register(call, ("ns",), name, location) for name in "ab"]
         assert made[0].table_uuid != made[1].table_uuid
         with kernel.store.read() as conn:
             assert {row.name for row in delta_tables.at_location(conn, location)} == {"a", "b"}
@@ -220,10 +220,10 @@ class TestLoads:
 
     def test_an_entity_tag_stands_for_a_version(self, kernel: Kernel, call: Call, engine: SetEngine):
         register(kernel, call, "d")
-        etag = kernel.tables.load(call, table("d")).etag
-        assert kernel.tables.load(call, table("d"), if_none_match=etag).not_modified
+        etag = kernel.catalog.tables.load(call, table("d")).etag
+        assert kernel.catalog.tables.load(call, table("d"), if_none_match=etag).not_modified
         engine.version = 1
-        loaded = kernel.tables.load(call, table("d"), if_none_match=etag)
+        loaded = kernel.catalog.tables.load(call, table("d"), if_none_match=etag)
         assert not loaded.not_modified
         assert loaded.etag != etag
 
@@ -233,8 +233,8 @@ class TestLoads:
         register(kernel, call, "d")
         engine.problem = UnsupportedDeltaTableError("type change of column n")
         with pytest.raises(UnsupportedDeltaTableError, match="column n"):
-            kernel.tables.load(call, table("d"))
-        assert kernel.fast_loads.load(call, table("d"), "all", None, may_wait=True).state == "slow"
+            kernel.catalog.tables.load(call, table("d"))
+        assert kernel.catalog.fast_loads.load(call, table("d"), "all", None, may_wait=True).state == "slow"
         engine.problem = None
         assert load(kernel, call, "d")["current-snapshot-id"] == 0
 
@@ -243,13 +243,13 @@ class TestLoads:
     ):
         register(kernel, call, "d", read=False)
         engine.is_due = False
-        assert kernel.fast_loads.load(call, table("d"), "all", None, may_wait=True).state == "slow"
+        assert kernel.catalog.fast_loads.load(call, table("d"), "all", None, may_wait=True).state == "slow"
         assert load(kernel, call, "d")["current-snapshot-id"] == 0
 
     def test_existence_and_listing_look_at_no_log(self, kernel: Kernel, call: Call, engine: SetEngine):
         register(kernel, call, "d", read=False)
-        kernel.tables.exists(call, table("d"))
-        assert kernel.tables.list(call, ("ns",), PageRequest()).items == [table("d")]
+        kernel.catalog.tables.exists(call, table("d"))
+        assert kernel.catalog.tables.list(call, ("ns",), PageRequest()).items == [table("d")]
         assert engine.asked == []
 
     def test_a_table_that_goes_meanwhile_is_missing(self, kernel: Kernel, call: Call, engine: SetEngine):
@@ -258,12 +258,12 @@ class TestLoads:
 
         def drop_then_refresh(delta_entry: Any) -> bool:
             refresh(delta_entry)
-            kernel.drops.drop(call, table("d"), purge=False)
+            kernel.purge.drops.drop(call, table("d"), purge=False)
             return True
 
         engine.refresh = drop_then_refresh  # type: ignore[method-assign]
         with pytest.raises(NoSuchTableError):
-            kernel.tables.load(call, table("d"))
+            kernel.catalog.tables.load(call, table("d"))
 
     def test_another_table_of_the_namespace_is_not_disturbed(
         self, kernel: Kernel, call: Call, engine: SetEngine
@@ -272,10 +272,10 @@ class TestLoads:
         engine.problem = InvalidDeltaTableError("broken")
         register(kernel, call, "d")
         assert load(kernel, call, "i")["snapshots"] == []
-        assert len(kernel.tables.list(call, ("ns",), PageRequest()).items) == 2
+        assert len(kernel.catalog.tables.list(call, ("ns",), PageRequest()).items) == 2
 
     def test_verified_loads_do_not_miss_the_derived_file(self, kernel: Kernel, call: Call, engine: SetEngine):
-        kernel.loader._verify = True
+        kernel.catalog.loader._verify = True
         register(kernel, call, "d")
         assert load(kernel, call, "d")["current-snapshot-id"] == 0
 
@@ -284,13 +284,13 @@ class TestLoads:
         create(kernel, call, "i")
         engine.version = 9
         seen: list[tuple[int, int]] = []
-        row = kernel.delta_tables.materialise(call, table("d"), lambda done, of: seen.append((done, of)))
+        row = kernel.delta.tables.materialise(call, table("d"), lambda done, of: seen.append((done, of)))
         assert (row.version, seen) == (9, [(1, 1)])
         with pytest.raises(NoSuchTableError):
-            kernel.delta_tables.materialise(call, table("none"), lambda _done, _of: None)
+            kernel.delta.tables.materialise(call, table("none"), lambda _done, _of: None)
         with pytest.raises(IllegalArgumentError, match=r"ns\.i is not a Delta table"):
-            kernel.delta_tables.materialise(call, table("i"), lambda _done, _of: None)
-        listed = [(row.name, row.version) for row in kernel.delta_tables.list(call)]
+            kernel.delta.tables.materialise(call, table("i"), lambda _done, _of: None)
+        listed = [(row.name, row.version) for row in kernel.delta.tables.list(call)]
         assert listed == [("d", 9)]
 
 
@@ -304,14 +304,14 @@ class TestReadOnly:
 
     def test_commit(self, kernel: Kernel, call: Call, before: EntryRow):
         with pytest.raises(UnsupportedOperationError, match=self.MESSAGE):
-            kernel.commits.commit(call, set_property("d", "a", "b"))
+            kernel.commits.tables.commit(call, set_property("d", "a", "b"))
         assert entry(kernel, call, "d") == before
 
     def test_transaction_with_another_table(self, kernel: Kernel, call: Call, before: EntryRow):
         create(kernel, call, "i")
         other = entry(kernel, call, "i")
         with pytest.raises(UnsupportedOperationError, match=self.MESSAGE):
-            kernel.commits.commit_transaction(
+            kernel.commits.tables.commit_transaction(
                 call, [set_property("i", "a", "b"), set_property("d", "a", "b")]
             )
         assert entry(kernel, call, "d") == before
@@ -320,25 +320,25 @@ class TestReadOnly:
     def test_commit_to_one_that_was_never_read(self, kernel: Kernel, call: Call, engine: SetEngine):
         register(kernel, call, "d", read=False)
         with pytest.raises(UnsupportedOperationError, match=self.MESSAGE):
-            kernel.commits.commit(call, set_property("d", "a", "b"))
+            kernel.commits.tables.commit(call, set_property("d", "a", "b"))
 
     def test_register_over_it(self, kernel: Kernel, call: Call, before: EntryRow):
         create(kernel, call, "i")
         location = entry(kernel, call, "i").metadata_location
         with pytest.raises(UnsupportedOperationError, match=self.MESSAGE):
-            kernel.registration.register_table(call, ("ns",), "d", location, overwrite=True)
+            kernel.commits.registration.register_table(call, ("ns",), "d", location, overwrite=True)
         with pytest.raises(AlreadyExistsError):
-            kernel.registration.register_table(call, ("ns",), "d", location)
+            kernel.commits.registration.register_table(call, ("ns",), "d", location)
         assert entry(kernel, call, "d") == before
 
     def test_its_name_is_taken(self, kernel: Kernel, call: Call, before: EntryRow):
         create(kernel, call, "i")
         with pytest.raises(AlreadyExistsError):
-            kernel.commits.create_table(call, ("ns",), CreateTable(name="d", schema=SCHEMA))
+            kernel.commits.tables.create_table(call, ("ns",), CreateTable(name="d", schema=SCHEMA))
         with pytest.raises(AlreadyExistsError):
-            kernel.tables.rename(call, table("i"), table("d"))
+            kernel.catalog.tables.rename(call, table("i"), table("d"))
         with pytest.raises(CommitFailedError, match="table already exists"):
-            kernel.commits.commit(call, change("d", [], [{"type": "assert-create"}]))
+            kernel.commits.tables.commit(call, change("d", [], [{"type": "assert-create"}]))
         with pytest.raises(AlreadyExistsError):
             register(kernel, call, "d")
         assert entry(kernel, call, "d") == before
@@ -347,36 +347,36 @@ class TestReadOnly:
         keyed = with_key(call, KEY)
         for _ in range(2):
             with pytest.raises(UnsupportedOperationError, match=self.MESSAGE):
-                kernel.commits.commit(keyed, set_property("d", "a", "b"))
+                kernel.commits.tables.commit(keyed, set_property("d", "a", "b"))
 
 
 class TestChangesOfTheEntry:
     def test_rename(self, kernel: Kernel, call: Call, engine: SetEngine):
         made = register(kernel, call, "d")
-        kernel.namespaces.create(call, ("other",), {})
+        kernel.catalog.namespaces.create(call, ("other",), {})
         moved = TableIdentifier(("other",), "e")
-        kernel.tables.rename(call, table("d"), moved)
+        kernel.catalog.tables.rename(call, table("d"), moved)
         engine.version = 4
-        metadata = json.loads(kernel.tables.load(call, moved).metadata)
+        metadata = json.loads(kernel.catalog.tables.load(call, moved).metadata)
         assert (metadata["current-snapshot-id"], metadata["table-uuid"]) == (4, made.table_uuid)
         assert engine.asked[-1].identifier == moved
 
     def test_unregister_answers_the_last_metadata(self, kernel: Kernel, call: Call, engine: SetEngine):
         register(kernel, call, "d")
-        loaded = kernel.tables.load(call, table("d"))
-        forgotten = kernel.tables.unregister(call, table("d"))
+        loaded = kernel.catalog.tables.load(call, table("d"))
+        forgotten = kernel.catalog.tables.unregister(call, table("d"))
         assert (forgotten.metadata, forgotten.metadata_location) == (
             loaded.metadata,
             loaded.metadata_location,
         )
         with pytest.raises(NoSuchTableError):
-            kernel.tables.exists(call, table("d"))
+            kernel.catalog.tables.exists(call, table("d"))
 
     def test_a_replayed_unregister_needs_no_file(self, kernel: Kernel, call: Call, engine: SetEngine):
         register(kernel, call, "d")
         keyed = with_key(call, KEY)
-        first = kernel.tables.unregister(keyed, table("d"))
-        assert kernel.tables.unregister(keyed, table("d")) == first
+        first = kernel.catalog.tables.unregister(keyed, table("d"))
+        assert kernel.catalog.tables.unregister(keyed, table("d")) == first
 
     def test_one_that_was_never_read_has_no_metadata_to_answer(
         self, kernel: Kernel, call: Call, engine: SetEngine
@@ -384,16 +384,16 @@ class TestChangesOfTheEntry:
         engine.problem = InvalidDeltaTableError("broken")
         register(kernel, call, "d")
         with pytest.raises(UnsupportedOperationError, match="never read"):
-            kernel.tables.unregister(call, table("d"))
-        kernel.drops.drop(call, table("d"), purge=False)
-        assert kernel.tables.list(call, ("ns",), PageRequest()).items == []
+            kernel.catalog.tables.unregister(call, table("d"))
+        kernel.purge.drops.drop(call, table("d"), purge=False)
+        assert kernel.catalog.tables.list(call, ("ns",), PageRequest()).items == []
         assert operations(kernel) == [("register", False), ("drop", False)]
 
     def test_a_drop_leaves_every_file(self, kernel: Kernel, call: Call, engine: SetEngine):
         made = register(kernel, call, "d")
         kernel.files.write_new(f"{made.location}/metadata/0-compat-m0.avro", b"x")
-        kernel.drops.drop(call, table("d"), purge=False)
-        assert kernel.purge_queue.drain_once() == Drained()
+        kernel.purge.drops.drop(call, table("d"), purge=False)
+        assert kernel.purge.queue.drain_once() == Drained()
         assert len(list(kernel.files.list(made.location))) == 2
 
     def test_lost_files_are_not_looked_for_before_there_are_any(
@@ -402,7 +402,7 @@ class TestChangesOfTheEntry:
         register(kernel, call, "unread", read=False)
         register(kernel, call, "read")
         ids = [entry(kernel, call, name).id for name in ("unread", "read")]
-        assert [lost.name for lost in kernel.lost_files.among(ids)] == ["read"]
+        assert [lost.name for lost in kernel.events.lost_files.among(ids)] == ["read"]
 
 
 ARTIFACTS = (
@@ -426,8 +426,8 @@ class TestPurge:
         return {file.location for file in kernel.files.list(location)}
 
     def drop(self, kernel: Kernel, call: Call, name: str) -> Drained:
-        kernel.drops.drop(call, table(name), purge=True)
-        return kernel.purge_queue.drain_once()
+        kernel.purge.drops.drop(call, table(name), purge=True)
+        return kernel.purge.queue.drain_once()
 
     def test_only_artifacts_go(self, kernel: Kernel, call: Call, engine: SetEngine):
         made = register(kernel, call, "d")
@@ -458,7 +458,7 @@ class TestPurge:
     ):
         location = delta_log(kernel, "shared")
         for name in "ab":
-            kernel.delta_registration.register(call, ("ns",), name, location)
+            kernel.delta.registration.register(call, ("ns",), name, location)
         artifacts = self.write(kernel, f"{location}/metadata", *ARTIFACTS)
         assert self.drop(kernel, call, "a") == Drained(succeeded=1)
         assert artifacts <= self.files(kernel, location)
@@ -469,11 +469,11 @@ class TestPurge:
         self, kernel: Kernel, call: Call, engine: SetEngine
     ):
         register(kernel, call, "d")
-        kernel.drops.drop(call, table("d"), purge=True)
+        kernel.purge.drops.drop(call, table("d"), purge=True)
         with pytest.raises(ConflictError, match="are being deleted"):
             register(kernel, call, "d")
-        assert kernel.tables.list(call, ("ns",), PageRequest()).items == []
-        assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
+        assert kernel.catalog.tables.list(call, ("ns",), PageRequest()).items == []
+        assert kernel.purge.queue.drain_once() == Drained(succeeded=1)
         register(kernel, call, "d")
 
     @pytest.mark.parametrize("enabled", [True, False])
@@ -483,9 +483,9 @@ class TestPurge:
         location = f"{kernel.settings.warehouse_location}/outer"
         create(kernel, call, "i", location=location)
         inner = delta_log(kernel, "outer/inner")
-        kernel.delta_registration.register(call, ("ns",), "d", inner)
+        kernel.delta.registration.register(call, ("ns",), "d", inner)
         files = self.write(kernel, inner, "part-0.parquet", "metadata/0-compat-m0.avro")
-        document = json.loads(kernel.tables.load(call, table("i")).metadata)
+        document = json.loads(kernel.catalog.tables.load(call, table("i")).metadata)
         # a table that was converted in place: its metadata names the files that Delta has too
         document["statistics"] = [
             {
@@ -498,7 +498,7 @@ class TestPurge:
         ]
         hostile = f"{location}/metadata/00001-x.metadata.json"
         kernel.files.write_new(hostile, json.dumps(document).encode())
-        kernel.registration.register_table(call, ("ns",), "i", hostile, overwrite=True)
+        kernel.commits.registration.register_table(call, ("ns",), "i", hostile, overwrite=True)
         opened = TestSettings().open(kernel, enabled=enabled)
         try:
             assert self.drop(opened, call, "i") == Drained(succeeded=1)
@@ -520,17 +520,17 @@ class TestSettings:
         off = self.open(kernel, enabled=False)
         try:
             for refused in (
-                lambda: off.tables.load(call, table("d")),
+                lambda: off.catalog.tables.load(call, table("d")),
                 lambda: register(off, call, "e"),
-                lambda: off.delta_tables.materialise(call, table("d"), lambda _done, _of: None),
+                lambda: off.delta.tables.materialise(call, table("d"), lambda _done, _of: None),
             ):
                 with pytest.raises(UnsupportedOperationError, match=r"delta-compat\.enabled is false"):
                     refused()
-            assert off.fast_loads.load(call, table("d"), "all", None, may_wait=True).state == "slow"
-            off.tables.exists(call, table("d"))
-            assert len(off.tables.list(call, ("ns",), PageRequest()).items) == 2
+            assert off.catalog.fast_loads.load(call, table("d"), "all", None, may_wait=True).state == "slow"
+            off.catalog.tables.exists(call, table("d"))
+            assert len(off.catalog.tables.list(call, ("ns",), PageRequest()).items) == 2
             assert load(off, call, "i")["snapshots"] == []
-            off.drops.drop(call, table("d"), purge=False)
+            off.purge.drops.drop(call, table("d"), purge=False)
         finally:
             off.close()
 
@@ -540,14 +540,14 @@ class TestSettings:
     ):
         location = delta_log(kernel, "shared")
         for name in "ab":
-            kernel.delta_registration.register(call, ("ns",), name, location)
+            kernel.delta.registration.register(call, ("ns",), name, location)
         for name in (*ARTIFACTS, "part-0.parquet"):
             kernel.files.write_new(f"{location}/metadata/{name}", b"x")
         opened = self.open(kernel, enabled=enabled)
         try:
             for left, name in ((len(ARTIFACTS) + 2, "a"), (2, "b")):
-                opened.drops.drop(call, table(name), purge=True)
-                assert opened.purge_queue.drain_once() == Drained(succeeded=1)
+                opened.purge.drops.drop(call, table(name), purge=True)
+                assert opened.purge.queue.drain_once() == Drained(succeeded=1)
                 assert len(list(opened.files.list(location))) == left
         finally:
             opened.close()
@@ -558,9 +558,9 @@ class TestSettings:
         try:
             for opened in (kernel, off):
                 with pytest.raises(UnsupportedOperationError, match="Delta table and is read-only here"):
-                    opened.commits.commit(call, set_property("d", "k", "v"))
-            assert off.compat is None
-            for refused in (off.delta_pipeline, lambda: off.delta_tables.list(call)):
+                    opened.commits.tables.commit(call, set_property("d", "k", "v"))
+            assert off.delta.refresh_service is None
+            for refused in (off.delta.pipeline, lambda: off.delta.tables.list(call)):
                 with pytest.raises(UnsupportedOperationError, match=r"delta-compat\.enabled is false"):
                     refused()
             assert off.registrations.known(call, "file:///lake") == []
@@ -584,9 +584,9 @@ class TestSettings:
                 call.catalog.allowed.check(f"{folder}/0-compat-m0.avro")
             for name in ARTIFACTS:
                 other.files.write_new(f"{folder}/{name}", b"x")
-            assert other.lost_files.among([entry(other, call, "d").id]) == []
-            other.drops.drop(call, table("d"), purge=True)
-            assert other.purge_queue.drain_once() == Drained(succeeded=1)
+            assert other.events.lost_files.among([entry(other, call, "d").id]) == []
+            other.purge.drops.drop(call, table("d"), purge=True)
+            assert other.purge.queue.drain_once() == Drained(succeeded=1)
             assert list(other.files.list(place)) == []
         finally:
             other.close()

@@ -56,7 +56,7 @@ def location(kernel: Kernel, call: Call) -> str:
     document = long_history(json.loads(made.metadata))
     file = path_of(made.metadata_location).with_name("00007-other.metadata.json")
     file.write_text(json.dumps(document, separators=(",", ":")))
-    kernel.registration.register_table(call, ("ns",), "long", file.as_uri())
+    kernel.commits.registration.register_table(call, ("ns",), "long", file.as_uri())
     return str(document["location"])
 
 
@@ -82,16 +82,16 @@ def compressed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
 
 def check_file(kernel: Kernel, call: Call, committed: LoadedTable) -> None:
     assert gzip.decompress(path_of(committed.metadata_location).read_bytes()) == committed.metadata
-    assert kernel.tables.load(call, table("long")).metadata == committed.metadata
+    assert kernel.catalog.tables.load(call, table("long")).metadata == committed.metadata
     # as another process reads it from the store
     other = Kernel(kernel.settings, kernel.store, kernel.files, kernel.clock)
-    assert other.tables.load(call, table("long")).metadata == committed.metadata
+    assert other.catalog.tables.load(call, table("long")).metadata == committed.metadata
 
 
 def test_a_commit_compresses_what_it_changes(
     kernel: Kernel, call: Call, location: str, compressed: dict[str, list[int]]
 ) -> None:
-    first = kernel.commits.commit(call, set_property("long", "n", "0"))
+    first = kernel.commits.tables.commit(call, set_property("long", "n", "0"))
     assert first.metadata_location is not None
     assert first.metadata_location.endswith(".gz.metadata.json")
     assert len(compressed["file"]) > 2 * MOST_COMPRESSIONS
@@ -104,7 +104,7 @@ def test_a_commit_compresses_what_it_changes(
         else:
             snapshot = SNAPSHOTS + number // 2
             made = append("long", snapshot, snapshot - 1, location)
-        committed = kernel.commits.commit(call, made)
+        committed = kernel.commits.tables.commit(call, made)
         for name, sizes in compressed.items():
             assert 0 < len(sizes) <= MOST_COMPRESSIONS, name
             assert sum(sizes) <= MOST_BYTES, name
@@ -118,9 +118,11 @@ def test_a_commit_compresses_what_it_changes(
 
 
 def test_the_log_names_files_of_either_form(kernel: Kernel, call: Call, location: str) -> None:
-    before = kernel.tables.load(call, table("long"))
-    first = kernel.commits.commit(call, set_property("long", "n", "1"))
-    plain = kernel.commits.commit(call, set_property("long", "write.metadata.compression-codec", "none"))
+    before = kernel.catalog.tables.load(call, table("long"))
+    first = kernel.commits.tables.commit(call, set_property("long", "n", "1"))
+    plain = kernel.commits.tables.commit(
+        call, set_property("long", "write.metadata.compression-codec", "none")
+    )
     assert plain.metadata_location is not None
     assert not plain.metadata_location.endswith(".gz.metadata.json")
     assert path_of(plain.metadata_location).read_bytes() == plain.metadata
@@ -129,12 +131,12 @@ def test_the_log_names_files_of_either_form(kernel: Kernel, call: Call, location
 
 
 def test_expiry_leaves_a_document_that_is_compressed_anew(kernel: Kernel, call: Call, location: str) -> None:
-    kernel.commits.commit(call, set_property("long", "n", "1"))
+    kernel.commits.tables.commit(call, set_property("long", "n", "1"))
     gone = list(range(1, 5000, 3))
-    removed = kernel.commits.commit(
+    removed = kernel.commits.tables.commit(
         call, change("long", [{"action": "remove-snapshots", "snapshot-ids": gone}])
     )
     check_file(kernel, call, removed)
     kept = [snapshot["snapshot-id"] for snapshot in json.loads(removed.metadata)["snapshots"]]
     assert kept == [number for number in range(1, SNAPSHOTS + 1) if number not in set(gone)]
-    check_file(kernel, call, kernel.commits.commit(call, set_property("long", "n", "2")))
+    check_file(kernel, call, kernel.commits.tables.commit(call, set_property("long", "n", "2")))

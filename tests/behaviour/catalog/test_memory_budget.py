@@ -23,12 +23,12 @@ def test_no_cache_outgrows_its_share(kernel: Kernel, call: Call, memory: int) ->
         create(small, call, f"t{number}")
     for turn in range(2):
         for number in range(TABLES):
-            made = small.commits.commit(call, set_property(f"t{number}", "text", f"{turn}" * 100_000))
+            made = small.commits.tables.commit(call, set_property(f"t{number}", "text", f"{turn}" * 100_000))
             for opened in (small, kernel):
-                assert opened.tables.load(call, table(f"t{number}")).metadata == made.metadata
-            held = small.memory.held_bytes()
-            assert all(size <= small.memory.share(name) for name, size in held.items())
-            assert gzip_blocks.kept_bytes <= small.memory.share("gzip-blocks")
-            assert stored_frames.kept_bytes <= small.memory.share("stored-frames")
+                assert opened.catalog.tables.load(call, table(f"t{number}")).metadata == made.metadata
+            held = small.parts.memory.held_bytes()
+            assert all(size <= small.parts.memory.share(name) for name, size in held.items())
+            assert gzip_blocks.kept_bytes <= small.parts.memory.share("gzip-blocks")
+            assert stored_frames.kept_bytes <= small.parts.memory.share("stored-frames")
     # of the other process, which has room for all of them
-    assert kernel.memory.held_bytes()["documents"] > TABLES * 200_000
+    assert kernel.parts.memory.held_bytes()["documents"] > TABLES * 200_000

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from floecat.errors import (
     UnavailableError,
 )
 from floecat.fileio.local import LocalFileIO
+from floecat.jobs.expiry import Expiry
 from floecat.planning.plans.plan_answers import PlanAnswer
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
@@ -35,7 +37,6 @@ from floecat.store.all_tables import metadata
 from floecat.store.jobs import job_claims
 from floecat.store.planning import plans
 from floecat.store.planning.plans import TaskRow
-from floecat.store_expiry import Expiry
 from tests.behaviour.catalog.changes import change, create, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.scan_files import Appends, paths_of
@@ -97,27 +98,27 @@ class Scans:
 
     @property
     def expiry(self) -> Expiry:
-        return Expiry(self.kernel.store, self.clock, self.kernel.jobs, interval_ms=1, keep_reports_ms=1)
+        return Expiry(self.kernel.store, self.clock, self.kernel.background.sweeps, Event(), lease_ms=1)
 
     def call_of(self, name: str, call: Call) -> Call:
-        return self.kernel.calls.open(Principal(name, call.principal.account_id), "floecat")
+        return self.kernel.catalog.calls.open(Principal(name, call.principal.account_id), "floecat")
 
     def append(self, *manifests: int) -> None:
-        self.kernel.commits.commit(self.call, change("t", self.files.append(*manifests)))
+        self.kernel.commits.tables.commit(self.call, change("t", self.files.append(*manifests)))
 
     def plan(
         self, sent: PlanTableScan = EVERYTHING, patience: PlanClient = PATIENT, call: Call | None = None
     ) -> PlanAnswer:
-        return self.kernel.plans.plan(call or self.call, T, sent, patience)
+        return self.kernel.planning.plans.plan(call or self.call, T, sent, patience)
 
     def result(self, plan_id: UUID) -> PlanAnswer:
-        return self.kernel.plans.result(self.call, T, plan_id)
+        return self.kernel.planning.plans.result(self.call, T, plan_id)
 
     def cancel(self, plan_id: UUID) -> None:
-        self.kernel.plans.cancel(self.call, T, plan_id)
+        self.kernel.planning.plans.cancel(self.call, T, plan_id)
 
     def fetch(self, task: str, call: Call | None = None) -> Any:
-        return json.loads(b"{%b}" % self.kernel.plan_tasks.fetch(call or self.call, T, task))
+        return json.loads(b"{%b}" % self.kernel.planning.tasks.fetch(call or self.call, T, task))
 
     def all_paths(self, answer: PlanAnswer) -> list[str]:
         fields = tasks_of(answer)
@@ -237,7 +238,7 @@ class TestAnswers:
         scans.append(1, 1)
         scans.disk.at_manifest = (0, lambda: time.sleep(0.1))
         with pytest.raises(UnavailableError, match=r"floecat\.planning\.explain-budget-ms: 50"):
-            scans.kernel.explanations.explain(scans.call, T)
+            scans.kernel.planning.explanations.explain(scans.call, T)
         scans.kernel.close()
 
     def test_a_missing_manifest_is_an_error(self, scans: Scans) -> None:
@@ -259,7 +260,7 @@ class TestLargeSets:
         values = [f"\x00 {number:05}" for number in range(5000)]
         filter = {"type": "in", "term": "text", "values": values}
         answer = scans.plan(PlanTableScan(filter=filter), PlanClient(budget_ms))
-        scans.kernel.plan_queue.drain_once()
+        scans.kernel.planning.queue.drain_once()
         answer = scans.result(answer.plan_id)
         tasks = list(scans.all_tasks(answer))
         assert [task["residual-filter"] for task in tasks] == [filter] * files
@@ -353,11 +354,11 @@ class TestReading:
         services = scans.kernel
         for caller, name in ((bert, T), (scans.call, table("u"))):
             with pytest.raises(NoSuchPlanIdError):
-                services.plans.result(caller, name, answer.plan_id)
+                services.planning.plans.result(caller, name, answer.plan_id)
             with pytest.raises(NoSuchPlanIdError):
-                services.plans.cancel(caller, name, answer.plan_id)
+                services.planning.plans.cancel(caller, name, answer.plan_id)
             with pytest.raises(NoSuchPlanTaskError):
-                services.plan_tasks.fetch(caller, name, task)
+                services.planning.tasks.fetch(caller, name, task)
         assert len(scans.all_paths(answer)) == 8
 
 
@@ -369,7 +370,7 @@ class TestJobs:
         assert scans.result(submitted.plan_id).status == "submitted"
         with pytest.raises(NoSuchPlanTaskError):
             scans.fetch(f"{submitted.plan_id}-task-0")
-        assert scans.kernel.plan_queue.drain_once().succeeded == 1
+        assert scans.kernel.planning.queue.drain_once().succeeded == 1
         answer = scans.result(submitted.plan_id)
         assert len(tasks_of(answer)["plan-tasks"]) == 3
         assert scans.all_paths(answer) == scans.files.paths
@@ -383,14 +384,14 @@ class TestJobs:
             scans.plan(patience=PlanClient(0, is_early_pyiceberg=True))
         submitted = scans.plan(patience=HURRIED)
         assert submitted.status == "submitted"
-        assert scans.kernel.plan_queue.drain_once().succeeded == 1
+        assert scans.kernel.planning.queue.drain_once().succeeded == 1
         assert scans.all_paths(scans.result(submitted.plan_id)) == scans.files.paths
         scans.kernel.close()
 
     def test_one_chunk_is_inline_then_too(self, scans: Scans) -> None:
         scans.append(4)
         submitted = scans.plan(patience=HURRIED)
-        scans.kernel.plan_queue.drain_once()
+        scans.kernel.planning.queue.drain_once()
         assert list(paths_of([tasks_of(scans.result(submitted.plan_id))])) == scans.files.paths
 
     def test_a_client_that_cannot_poll_is_told_to_come_again(self, scans: Scans) -> None:
@@ -406,8 +407,8 @@ class TestJobs:
         submitted = scans.plan(patience=HURRIED)
         scans.append(5)
         gone = {"action": "remove-snapshots", "snapshot-ids": [1]}
-        scans.kernel.commits.commit(scans.call, change("t", [gone]))
-        scans.kernel.plan_queue.drain_once()
+        scans.kernel.commits.tables.commit(scans.call, change("t", [gone]))
+        scans.kernel.planning.queue.drain_once()
         assert scans.all_paths(scans.result(submitted.plan_id)) == before
         with pytest.raises(BadRequestError, match="may have expired"):
             scans.plan(PlanTableScan(snapshot_id=1))
@@ -415,7 +416,7 @@ class TestJobs:
     def test_a_worker_that_died_has_left_nothing(self, scans: Scans) -> None:
         scans.append(9)
         plan_id = scans.plan(patience=HURRIED).plan_id
-        kind, store = scans.kernel.plan_queue.kind, scans.kernel.store
+        kind, store = scans.kernel.planning.queue.kind, scans.kernel.store
 
         def claim_and_die(conn: Any) -> None:
             now_ms = scans.clock.now_ms()
@@ -424,9 +425,9 @@ class TestJobs:
             plans.insert_tasks(conn, [TaskRow(plan_id, number, b"half") for number in (0, 7)])
 
         store.run(claim_and_die)
-        assert scans.kernel.plan_queue.drain_once().total == 0
+        assert scans.kernel.planning.queue.drain_once().total == 0
         scans.clock.ms += kind.lease_ms + 1
-        assert scans.kernel.plan_queue.drain_once().succeeded == 1
+        assert scans.kernel.planning.queue.drain_once().succeeded == 1
         assert scans.all_paths(scans.result(plan_id)) == scans.files.paths
 
     def test_processes_share_the_work(self, scans: Scans) -> None:
@@ -435,8 +436,8 @@ class TestJobs:
         other = Kernel(scans.kernel.settings, scans.kernel.store, LocalFileIO(fsync=False), scans.clock)
         drained: list[int] = []
         # while the first process works on a plan, another one makes the rest
-        scans.disk.at_manifest = 9, lambda: drained.append(other.plan_queue.drain_once().succeeded)
-        assert scans.kernel.plan_queue.drain_once().succeeded == 1
+        scans.disk.at_manifest = 9, lambda: drained.append(other.planning.queue.drain_once().succeeded)
+        assert scans.kernel.planning.queue.drain_once().succeeded == 1
         assert drained == [1]
         for plan_id in submitted:
             assert scans.all_paths(scans.result(plan_id)) == scans.files.paths
@@ -446,7 +447,7 @@ class TestJobs:
         scans.append(4, 4)
         plan_id = scans.plan(patience=HURRIED).plan_id
         scans.files.manifest_paths[1].unlink()
-        assert scans.kernel.plan_queue.drain_once().succeeded == 1
+        assert scans.kernel.planning.queue.drain_once().succeeded == 1
         answer = scans.result(plan_id)
         assert (answer.status, answer.fields) == ("failed", b"")
         assert isinstance(answer.error, FileMissingError)
@@ -467,7 +468,7 @@ class TestJobs:
             assert scans.result(plan_id).status == "cancelled"
             with pytest.raises(NoSuchPlanTaskError):
                 scans.fetch(f"{plan_id}-task-0")
-        assert scans.kernel.plan_queue.drain_once().total == 0
+        assert scans.kernel.planning.queue.drain_once().total == 0
         scans.clock.ms += MINUTE_MS
         with pytest.raises(NoSuchPlanIdError):
             scans.cancel(done)
@@ -476,7 +477,7 @@ class TestJobs:
         scans.append(*[4] * 80)
         plan_id = scans.plan(patience=HURRIED).plan_id
         scans.disk.at_manifest = 70, lambda: scans.cancel(plan_id)
-        drained = scans.kernel.plan_queue.drain_once()
+        drained = scans.kernel.planning.queue.drain_once()
         assert (drained.cancelled, drained.total) == (1, 1)
         assert scans.result(plan_id).status == "cancelled"
         assert scans.rows() == 2
@@ -500,7 +501,7 @@ class TestLife:
         assert scans.rows() == 5
         scans.clock.ms += 10 * MINUTE_MS
         swept = scans.expiry.sweep()
-        assert (swept.plan_tasks, swept.queries, scans.rows()) == (3, 1, 0)
+        assert (swept["plan_tasks"], swept["queries"], scans.rows()) == (3, 1, 0)
 
     def test_open_plans_are_bounded(self, scans: Scans, call: Call) -> None:
         scans.append(9)
@@ -525,7 +526,7 @@ class TestLife:
         assert scans.all_paths(answers[0]) == scans.all_paths(answers[-1]) == scans.files.paths
         scans.cancel(answers[1].plan_id)
         scans.clock.ms += 10 * MINUTE_MS
-        assert scans.expiry.sweep().queries == count
+        assert scans.expiry.sweep()["queries"] == count
         assert scans.rows() == 0
         scans.plan()
         scans.kernel.close()

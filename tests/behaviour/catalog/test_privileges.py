@@ -92,28 +92,29 @@ def lake(kernel: Kernel, call: Call) -> Lake:
     """Tables `t`, `u`, `gone` and the Delta table `d`, the view `v`, the connector `c`, and a job."""
     for name in ("t", "u", "lost", "purged", "gone"):
         create(kernel, call, name)
-    kernel.view_commits.create(call, ("ns",), CreateView("v", SCHEMA, _view_version()))
+    kernel.commits.views.create(call, ("ns",), CreateView("v", SCHEMA, _view_version()))
     folder = kernel.settings.data_path / "warehouse" / "delta"
     writable_copy("kernel-rs/table-with-dv-small", folder / "d")
     writable_copy("kernel-rs/table-with-dv-small", folder / "e")
-    kernel.delta_registration.register(call, ("ns",), "d", (folder / "d").as_uri())
-    kernel.connectors.create(call, NewConnector("c", "delta", (folder / "d").as_uri()))
-    kernel.drops.drop(call, table("purged"), purge=True)
+    kernel.delta.registration.register(call, ("ns",), "d", (folder / "d").as_uri())
+    kernel.connectors.connectors.create(call, NewConnector("c", "delta", (folder / "d").as_uri()))
+    kernel.purge.drops.drop(call, table("purged"), purge=True)
     (job,) = kernel.jobs.list(call)
-    capture = kernel.captures.capture(call, table("d"), wait_ms=0)
-    lost = kernel.tables.unregister(call, table("lost")).metadata_location or ""
-    kernel.view_commits.create(call, ("ns",), CreateView("w", SCHEMA, _view_version()))
-    lost_view = kernel.views.load(call, table("w")).metadata_location
-    kernel.views.drop(call, table("w"))
+    capture = kernel.statistics.captures.capture(call, table("d"), wait_ms=0)
+    lost = kernel.catalog.tables.unregister(call, table("lost")).metadata_location or ""
+    kernel.commits.views.create(call, ("ns",), CreateView("w", SCHEMA, _view_version()))
+    lost_view = kernel.catalog.views.load(call, table("w")).metadata_location
+    kernel.catalog.views.drop(call, table("w"))
     grants = Grants()
     grants.grant_all("ada", "floecat")
     grants.grant("eve", P.USE_CATALOG, "floecat")
     secured = Kernel(kernel.settings, kernel.store, kernel.files, kernel.clock, grants)
     ada, eve = (
-        secured.calls.open(Principal(name, call.principal.account_id), "floecat") for name in ("ada", "eve")
+        secured.catalog.calls.open(Principal(name, call.principal.account_id), "floecat")
+        for name in ("ada", "eve")
     )
-    plan = secured.plans.plan(ada, table("t"), PlanTableScan(), PATIENT)
-    secured.queries.begin(ada, query_id=QUERY)
+    plan = secured.planning.plans.plan(ada, table("t"), PlanTableScan(), PATIENT)
+    secured.planning.queries.begin(ada, query_id=QUERY)
     return Lake(
         secured, grants, ada, eve, job, (folder / "e").as_uri(), (lost, lost_view), plan.plan_id, capture.id
     )
@@ -363,10 +364,10 @@ def test_a_refusal_does_not_tell_what_exists(lake: Lake) -> None:
     """Each answer is the same for a name that exists and one that does not."""
     kernel, call = lake.kernel, lake.eve
     works: dict[str, Callable[[str], object]] = {
-        "table t": lambda name: kernel.tables.load(call, table(name)),
-        "table u": lambda name: kernel.tables.exists(call, table(name)),
-        "view v": lambda name: kernel.views.load(call, table(name)),
-        "namespace ns": lambda name: kernel.namespaces.load(call, (name,)),
+        "table t": lambda name: kernel.catalog.tables.load(call, table(name)),
+        "table u": lambda name: kernel.catalog.tables.exists(call, table(name)),
+        "view v": lambda name: kernel.catalog.views.load(call, table(name)),
+        "namespace ns": lambda name: kernel.catalog.namespaces.load(call, (name,)),
     }
     for known, work in works.items():
         kind, name = known.split()
@@ -380,14 +381,14 @@ def test_a_refusal_does_not_tell_what_exists(lake: Lake) -> None:
             create(kernel, call, made)
     for namespace in ("ns", "nothing"):
         with pytest.raises(ForbiddenError):
-            kernel.namespaces.create(call, (namespace,), {})
+            kernel.catalog.namespaces.create(call, (namespace,), {})
 
 
 def test_those_with_the_privilege_learn_what_is_missing(lake: Lake) -> None:
     for work, error in (
-        (lambda: lake.kernel.tables.load(lake.ada, table("v")), NoSuchTableError),
-        (lambda: lake.kernel.views.load(lake.ada, table("t")), NoSuchViewError),
-        (lambda: lake.kernel.namespaces.load(lake.ada, ("nothing",)), NoSuchNamespaceError),
+        (lambda: lake.kernel.catalog.tables.load(lake.ada, table("v")), NoSuchTableError),
+        (lambda: lake.kernel.catalog.views.load(lake.ada, table("t")), NoSuchViewError),
+        (lambda: lake.kernel.catalog.namespaces.load(lake.ada, ("nothing",)), NoSuchNamespaceError),
         (lambda: create(lake.kernel, lake.ada, "t"), AlreadyExistsError),
     ):
         with pytest.raises(error):
@@ -399,40 +400,42 @@ class TestCatalogs:
         mallory = Principal("mallory", lake.ada.principal.account_id)
         for name in ("floecat", "nothing"):
             with pytest.raises(ForbiddenError, match=f"use_catalog on catalog {name}"):
-                lake.kernel.calls.open(mallory, name)
+                lake.kernel.catalog.calls.open(mallory, name)
         lake.grants.grant("mallory", P.USE_CATALOG, "nothing")
         with pytest.raises(NoSuchWarehouseError):
-            lake.kernel.calls.open(mallory, "nothing")
+            lake.kernel.catalog.calls.open(mallory, "nothing")
 
     def test_a_warehouse_that_is_a_location_is_one_that_may_be_used(self, lake: Lake) -> None:
         location = f"{lake.kernel.settings.warehouse_location}/some/where"
-        assert lake.kernel.calls.open_warehouse(lake.ada.principal, location).catalog.name == "floecat"
+        assert (
+            lake.kernel.catalog.calls.open_warehouse(lake.ada.principal, location).catalog.name == "floecat"
+        )
         mallory = Principal("mallory", lake.ada.principal.account_id)
         with pytest.raises(NoSuchWarehouseError):
-            lake.kernel.calls.open_warehouse(mallory, location)
+            lake.kernel.catalog.calls.open_warehouse(mallory, location)
 
     def test_a_role_is_granted_to(self, lake: Lake) -> None:
         lake.grants.grant("readers", P.READ_TABLE, "floecat", "ns")
         lake.grants.grant("readers", P.USE_CATALOG, "floecat")
         bob = Principal("bob", lake.ada.principal.account_id, roles=("readers",))
-        call = lake.kernel.calls.open(bob, "floecat")
-        lake.kernel.tables.load(call, table("t"))
+        call = lake.kernel.catalog.calls.open(bob, "floecat")
+        lake.kernel.catalog.tables.load(call, table("t"))
         with pytest.raises(ForbiddenError):
-            lake.kernel.commits.commit(call, set_property("t", "x", "9"))
+            lake.kernel.commits.tables.commit(call, set_property("t", "x", "9"))
 
 
 class TestNamespaces:
     def test_only_missing_parents_are_asked_for(self, lake: Lake) -> None:
-        lake.kernel.namespaces.create(lake.ada, ("p",), {})
+        lake.kernel.catalog.namespaces.create(lake.ada, ("p",), {})
         lake.grants.grant("eve", P.CREATE_SCHEMA, "floecat", "p", "q")
-        lake.kernel.namespaces.create(lake.eve, ("p", "q", "r"), {})
+        lake.kernel.catalog.namespaces.create(lake.eve, ("p", "q", "r"), {})
         with pytest.raises(ForbiddenError, match=r"create_schema on namespace p\.s "):
-            lake.kernel.namespaces.create(lake.eve, ("p", "s"), {})
+            lake.kernel.catalog.namespaces.create(lake.eve, ("p", "s"), {})
         lake.grants.grant("eve", P.CREATE_SCHEMA, "floecat", "m", "n")
         with pytest.raises(ForbiddenError, match="create_schema on namespace m "):
-            lake.kernel.namespaces.create(lake.eve, ("m", "n"), {})
+            lake.kernel.catalog.namespaces.create(lake.eve, ("m", "n"), {})
         with pytest.raises(NoSuchNamespaceError):
-            lake.kernel.namespaces.load(lake.ada, ("m",))
+            lake.kernel.catalog.namespaces.load(lake.ada, ("m",))
 
 
 class TestListings:
@@ -440,12 +443,14 @@ class TestListings:
     def many(self, lake: Lake) -> Lake:
         """Of 24 tables, 24 views and 24 namespaces each third is for eve."""
         kernel, grants = lake.kernel, lake.grants
-        kernel.namespaces.create(lake.ada, ("many",), {})
+        kernel.catalog.namespaces.create(lake.ada, ("many",), {})
         for number in range(24):
             name = f"n{number:02}"
-            kernel.namespaces.create(lake.ada, ("many", name), {})
-            kernel.commits.create_table(lake.ada, ("many",), CreateTable(name=f"t{name}", schema=SCHEMA))
-            kernel.view_commits.create(lake.ada, ("many",), CreateView(f"v{name}", SCHEMA, _view_version()))
+            kernel.catalog.namespaces.create(lake.ada, ("many", name), {})
+            kernel.commits.tables.create_table(
+                lake.ada, ("many",), CreateTable(name=f"t{name}", schema=SCHEMA)
+            )
+            kernel.commits.views.create(lake.ada, ("many",), CreateView(f"v{name}", SCHEMA, _view_version()))
             if number % 3 == 1:
                 grants.grant("eve", P.LIST_SCHEMA, "floecat", "many", name)
                 grants.grant("eve", P.LIST_TABLE, "floecat", "many", f"t{name}")
@@ -458,14 +463,14 @@ class TestListings:
         expected = [f"n{number:02}" for number in range(1, 24, 3)]
         listings: list[tuple[Callable[[PageRequest], Any], Callable[[str], Any]]] = [
             (
-                lambda page: kernel.tables.list(eve, ("many",), page),
+                lambda page: kernel.catalog.tables.list(eve, ("many",), page),
                 lambda name: TableIdentifier(("many",), f"t{name}"),
             ),
             (
-                lambda page: kernel.views.list(eve, ("many",), page),
+                lambda page: kernel.catalog.views.list(eve, ("many",), page),
                 lambda name: TableIdentifier(("many",), f"v{name}"),
             ),
-            (lambda page: kernel.namespaces.list(eve, ("many",), page), lambda name: ("many", name)),
+            (lambda page: kernel.catalog.namespaces.list(eve, ("many",), page), lambda name: ("many", name)),
         ]
         for listing, item in listings:
             assert listing(PageRequest()).items == [item(name) for name in expected]
@@ -483,58 +488,58 @@ class TestListings:
         asked: list[int] = []
         allowed = many.grants.allowed
         many.grants.allowed = lambda who, checks: asked.append(len(checks)) or allowed(who, checks)  # type: ignore[method-assign,func-returns-value]
-        many.kernel.tables.list(many.ada, ("many",), PageRequest("", 10))
+        many.kernel.catalog.tables.list(many.ada, ("many",), PageRequest("", 10))
         assert asked == [1, 11]
         asked.clear()
-        many.kernel.tables.list(many.eve, ("many",), PageRequest("", 2))
+        many.kernel.catalog.tables.list(many.eve, ("many",), PageRequest("", 2))
         assert asked == [1, 3, 6]
 
     def test_nothing_is_seen_at_the_top_without_privileges(self, lake: Lake) -> None:
-        assert lake.kernel.namespaces.list(lake.eve, None, PageRequest("", 1)).items == []
-        assert lake.kernel.namespaces.list(lake.eve, None, PageRequest("", 1)).next_token is None
-        assert list(lake.kernel.delta_tables.list(lake.eve)) == []
+        assert lake.kernel.catalog.namespaces.list(lake.eve, None, PageRequest("", 1)).items == []
+        assert lake.kernel.catalog.namespaces.list(lake.eve, None, PageRequest("", 1)).next_token is None
+        assert list(lake.kernel.delta.tables.list(lake.eve)) == []
 
 
 class TestReadings:
     def test_a_reading_that_may_not_be_known_counts_as_missing(self, lake: Lake) -> None:
         kernel = lake.kernel
         create(kernel, lake.ada, "a b")
-        kernel.namespaces.create(lake.ada, ("n n",), {})
-        assert kernel.resolver.entry(lake.ada, "ns", "a+b") == table("a b")
-        assert kernel.resolver.namespace(lake.ada, "n+n") == ("n n",)
-        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
-        assert kernel.resolver.namespace(lake.eve, "n+n") == ("n+n",)
+        kernel.catalog.namespaces.create(lake.ada, ("n n",), {})
+        assert kernel.catalog.resolver.entry(lake.ada, "ns", "a+b") == table("a b")
+        assert kernel.catalog.resolver.namespace(lake.ada, "n+n") == ("n n",)
+        assert kernel.catalog.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
+        assert kernel.catalog.resolver.namespace(lake.eve, "n+n") == ("n+n",)
         lake.grants.grant("eve", P.LIST_VIEW, "floecat", "ns")
-        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
+        assert kernel.catalog.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
         lake.grants.grant("eve", P.LIST_TABLE, "floecat", "ns", "a b")
         lake.grants.grant("eve", P.LIST_SCHEMA, "floecat", "n n")
-        assert kernel.resolver.entry(lake.eve, "ns", "a+b") == table("a b")
-        assert kernel.resolver.namespace(lake.eve, "n+n") == ("n n",)
+        assert kernel.catalog.resolver.entry(lake.eve, "ns", "a+b") == table("a b")
+        assert kernel.catalog.resolver.namespace(lake.eve, "n+n") == ("n n",)
 
 
 class TestFastLoads:
     def test_what_is_in_memory_is_asked_for_with_each_load(self, lake: Lake) -> None:
         kernel = lake.kernel
-        kernel.tables.load(lake.ada, table("t"))
+        kernel.catalog.tables.load(lake.ada, table("t"))
         etag = None
         for call, refused in ((lake.ada, False), (lake.eve, True), (lake.ada, False), (lake.eve, True)):
             lake.grants.asked.clear()
             if refused:
                 with pytest.raises(ForbiddenError, match="read_table on table"):
-                    kernel.fast_loads.load(call, table("t"), "all", etag, may_wait=True)
+                    kernel.catalog.fast_loads.load(call, table("t"), "all", etag, may_wait=True)
             else:
-                answer = kernel.fast_loads.load(call, table("t"), "all", etag, may_wait=True).table
+                answer = kernel.catalog.fast_loads.load(call, table("t"), "all", etag, may_wait=True).table
                 assert answer is not None
                 etag = answer.etag
             assert lake.grants.asked
 
     def test_a_revoked_privilege_counts_at_once(self, lake: Lake) -> None:
         kernel = lake.kernel
-        kernel.tables.load(lake.ada, table("t"))
+        kernel.catalog.tables.load(lake.ada, table("t"))
         for check in ((P.READ_TABLE, on("t")), (P.USE_CATALOG, CATALOG)):
             lake.grants.deny_only(check)
             with pytest.raises(ForbiddenError):
-                kernel.fast_loads.load(lake.ada, table("t"), "all", None, may_wait=True)
+                kernel.catalog.fast_loads.load(lake.ada, table("t"), "all", None, may_wait=True)
 
 
 class TestKeys:

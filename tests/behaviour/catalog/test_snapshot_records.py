@@ -52,7 +52,7 @@ def location(kernel: Kernel, call: Call) -> str:
     """The location of a table `t` with the snapshots 1 and 2."""
     found: str = json.loads(create(kernel, call, "t").metadata)["location"]
     for number in (1, 2):
-        kernel.commits.commit(call, append("t", number, number - 1 or None, found))
+        kernel.commits.tables.commit(call, append("t", number, number - 1 or None, found))
     return found
 
 
@@ -72,23 +72,26 @@ class TestStatistics:
     def test_a_put_replaces_the_record_of_its_target(self, kernel: Kernel, call: Call) -> None:
         whole = StatisticsRecord(TableTarget(), table=TableStatistics(5))
         assert (
-            kernel.statistics.put(call, T, "2", [column(1), column(1, rows=2), whole, expression("a")]) == 3
+            kernel.statistics.targets.put(
+                call, T, "2", [column(1), column(1, rows=2), whole, expression("a")]
+            )
+            == 3
         )
-        assert kernel.statistics.put(call, T, None, [column(1, rows=7)]) == 1
-        snapshot_id, page = kernel.statistics.list(call, T)
+        assert kernel.statistics.targets.put(call, T, None, [column(1, rows=7)]) == 1
+        snapshot_id, page = kernel.statistics.targets.list(call, T)
         assert (snapshot_id, page.items) == (2, [column(1, rows=7), expression("a"), whole])
-        assert kernel.statistics.list(call, T, "1")[1].items == []
-        assert kernel.statistics.get(call, T, "main", "table") == whole
+        assert kernel.statistics.targets.list(call, T, "1")[1].items == []
+        assert kernel.statistics.targets.get(call, T, "main", "table") == whole
         with pytest.raises(NotFoundError, match="no statistics of table in snapshot 1"):
-            kernel.statistics.get(call, T, "1", "table")
+            kernel.statistics.targets.get(call, T, "1", "table")
 
     def test_one_kind_is_listed_page_by_page(self, kernel: Kernel, call: Call) -> None:
         columns = [column(number) for number in range(1, 8)]
-        kernel.statistics.put(call, T, "2", [*columns, expression("a"), file("s3://lake/a.parquet")])
+        kernel.statistics.targets.put(call, T, "2", [*columns, expression("a"), file("s3://lake/a.parquet")])
         found: list[StatisticsRecord] = []
         token: str | None = None
         while token is not None or not found:
-            _, page = kernel.statistics.list(call, T, "2", TargetKind.COLUMN, PageRequest(token, 3))
+            _, page = kernel.statistics.targets.list(call, T, "2", TargetKind.COLUMN, PageRequest(token, 3))
             found += page.items
             token = page.next_token
         assert found == columns
@@ -96,39 +99,39 @@ class TestStatistics:
             (TargetKind.TABLE, []),
             (TargetKind.EXPRESSION, [expression("a")]),
         ):
-            assert kernel.statistics.list(call, T, "2", kind)[1].items == expected
-        _, page = kernel.statistics.list(call, T, "2", TargetKind.COLUMN, PageRequest("", 3))
+            assert kernel.statistics.targets.list(call, T, "2", kind)[1].items == expected
+        _, page = kernel.statistics.targets.list(call, T, "2", TargetKind.COLUMN, PageRequest("", 3))
         with pytest.raises(BadRequestError, match="does not belong to this listing"):
-            kernel.statistics.list(call, T, "1", TargetKind.COLUMN, PageRequest(page.next_token, 3))
+            kernel.statistics.targets.list(call, T, "1", TargetKind.COLUMN, PageRequest(page.next_token, 3))
 
     def test_a_snapshot_that_is_not_there_yet_takes_records_if_asked_to(
         self, kernel: Kernel, call: Call, location: str
     ) -> None:
         with pytest.raises(NotFoundError, match="no snapshot 3"):
-            kernel.statistics.put(call, T, "3", [column(1)])
-        assert kernel.statistics.put(call, T, "3", [column(1)], strict=False) == 1
-        kernel.commits.commit(call, append("t", 3, 2, location))
-        assert kernel.statistics.list(call, T)[1].items == [column(1)]
+            kernel.statistics.targets.put(call, T, "3", [column(1)])
+        assert kernel.statistics.targets.put(call, T, "3", [column(1)], strict=False) == 1
+        kernel.commits.tables.commit(call, append("t", 3, 2, location))
+        assert kernel.statistics.targets.list(call, T)[1].items == [column(1)]
 
     def test_bad_records_are_refused_and_nothing_is_put(self, kernel: Kernel, call: Call) -> None:
         wrong = StatisticsRecord(ColumnTarget(2), table=TableStatistics(5))
         with pytest.raises(IllegalArgumentError, match="a column target takes a scalar value"):
-            kernel.statistics.put(call, T, "2", [column(1), wrong])
+            kernel.statistics.targets.put(call, T, "2", [column(1), wrong])
         with pytest.raises(BadRequestError, match="at most 10,000"):
-            kernel.statistics.put(call, T, "2", [column(1)] * 10_001)
+            kernel.statistics.targets.put(call, T, "2", [column(1)] * 10_001)
         with pytest.raises(BadRequestError, match="Invalid snapshot"):
-            kernel.statistics.put(call, T, "no such branch", [column(1)])
+            kernel.statistics.targets.put(call, T, "no such branch", [column(1)])
         with pytest.raises(NoSuchTableError):
-            kernel.statistics.put(call, table("missing"), "2", [column(1)])
-        assert kernel.statistics.list(call, T)[1].items == []
+            kernel.statistics.targets.put(call, table("missing"), "2", [column(1)])
+        assert kernel.statistics.targets.list(call, T)[1].items == []
 
     def test_a_key_makes_a_repetition_harmless(self, kernel: Kernel, call: Call) -> None:
         keyed = with_key(call, "0198c7a0-0000-7000-8000-000000000001")
-        assert kernel.statistics.put(keyed, T, "2", [column(1)]) == 1
-        kernel.statistics.put(call, T, "2", [column(1, rows=9)])
-        assert kernel.statistics.put(keyed, T, "2", [column(1)]) == 1
+        assert kernel.statistics.targets.put(keyed, T, "2", [column(1)]) == 1
+        kernel.statistics.targets.put(call, T, "2", [column(1, rows=9)])
+        assert kernel.statistics.targets.put(keyed, T, "2", [column(1)]) == 1
         for target in (f"column-{1:019d}", "column-1"):
-            assert kernel.statistics.get(call, T, "2", target) == column(1, rows=9)
+            assert kernel.statistics.targets.get(call, T, "2", target) == column(1, rows=9)
 
 
 class TestConstraints:
@@ -139,10 +142,10 @@ class TestConstraints:
             "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}],
         }
         made = CreateTable(name="keyed", schema=msgspec.Raw(json.dumps(schema).encode()))
-        location = json.loads(kernel.commits.create_table(call, ("ns",), made).metadata)["location"]
-        kernel.commits.commit(call, append("keyed", 1, None, location))
-        kernel.commits.commit(call, set_property("keyed", "delta.constraints.positive", "id > 0"))
-        key, not_null, check = kernel.constraints.get(call, table("keyed")).constraints
+        location = json.loads(kernel.commits.tables.create_table(call, ("ns",), made).metadata)["location"]
+        kernel.commits.tables.commit(call, append("keyed", 1, None, location))
+        kernel.commits.tables.commit(call, set_property("keyed", "delta.constraints.positive", "id > 0"))
+        key, not_null, check = kernel.statistics.constraints.get(call, table("keyed")).constraints
         assert (key.type, key.enforced, key.columns) == (ConstraintType.PRIMARY_KEY, False, (ID,))
         assert (not_null.type, not_null.enforced, not_null.columns) == (ConstraintType.NOT_NULL, True, (ID,))
         assert (check.name, check.type, check.check_expression) == (
@@ -157,14 +160,14 @@ class TestConstraints:
             referenced_table=ReferencedTable(("ns",), "t"),
             referenced_columns=(ID,),
         )
-        kernel.constraints.merge(call, table("keyed"), None, ConstraintBundle((foreign,)))
-        assert kernel.constraints.get(call, table("keyed")).constraints[-1] == foreign
+        kernel.statistics.constraints.merge(call, table("keyed"), None, ConstraintBundle((foreign,)))
+        assert kernel.statistics.constraints.get(call, table("keyed")).constraints[-1] == foreign
 
     def test_bundles_are_replaced_merged_appended_and_deleted(self, kernel: Kernel, call: Call) -> None:
         unique = Constraint("u", ConstraintType.UNIQUE, (ID,))
         other = Constraint("u", ConstraintType.UNIQUE, (TEXT,))
         check = Constraint("c", ConstraintType.CHECK, check_expression="id > 0")
-        constraints = kernel.constraints
+        constraints = kernel.statistics.constraints
         put = constraints.put(call, T, "1", ConstraintBundle((unique,), {"a": "1"}))
         assert (put.snapshot_id, put.constraints, put.changed) == (1, (unique,), True)
         assert not constraints.put(call, T, "1", ConstraintBundle((unique,), {"a": "1"})).changed
@@ -196,17 +199,17 @@ class TestConstraints:
         self, kernel: Kernel, call: Call, bundle: tuple[Constraint, ...], problem: str
     ) -> None:
         with pytest.raises(IllegalArgumentError, match=problem):
-            kernel.constraints.put(call, T, "1", ConstraintBundle(bundle))
+            kernel.statistics.constraints.put(call, T, "1", ConstraintBundle(bundle))
 
     def test_constraints_that_are_added_at_once_are_all_there(self, kernel: Kernel, call: Call) -> None:
         made = [Constraint(f"u{number}", ConstraintType.UNIQUE, (ID,)) for number in range(8)]
 
         def add(constraint: Constraint) -> None:
-            kernel.constraints.append(call, T, "1", ConstraintBundle((constraint,)))
+            kernel.statistics.constraints.append(call, T, "1", ConstraintBundle((constraint,)))
 
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(add, made))
-        found = kernel.constraints.list(call, T).items[0].constraints
+        found = kernel.statistics.constraints.list(call, T).items[0].constraints
         assert {each.name for each in found} == {each.name for each in made}
 
 
@@ -215,7 +218,7 @@ def test_index_artifacts_are_put_and_listed(kernel: Kernel, call: Call, location
         target = FileTarget(f"{location}/data/{number}.parquet")
         return IndexArtifact(target, f"{location}/metadata/{number}.index", created_at_ms=1)
 
-    artifacts = kernel.index_artifacts
+    artifacts = kernel.statistics.index_artifacts
     assert artifacts.put(call, T, "2", [artifact(number) for number in range(3)]) == 3
     snapshot_id, page = artifacts.list(call, T, None, PageRequest("", 2))
     rest = artifacts.list(call, T, None, PageRequest(page.next_token, 2))[1]

@@ -49,7 +49,7 @@ def snapshot(**more: object) -> dict[str, object]:
 def filled(kernel: Kernel, call: Call) -> LoadedTable:
     created = create(kernel, call, "t")
     location = json.loads(created.metadata)["location"]
-    return kernel.commits.commit(call, append("t", 1, None, location))
+    return kernel.commits.tables.commit(call, append("t", 1, None, location))
 
 
 REFUSED = {
@@ -65,15 +65,15 @@ REFUSED = {
 def test_a_commit_is_refused(kernel: Kernel, call: Call, filled: LoadedTable, what: str) -> None:
     update, message = REFUSED[what]
     with pytest.raises(IllegalArgumentError, match=message):
-        kernel.commits.commit(call, change("t", [update]))
-    assert kernel.tables.load(call, table("t")).metadata == filled.metadata
+        kernel.commits.tables.commit(call, change("t", [update]))
+    assert kernel.catalog.tables.load(call, table("t")).metadata == filled.metadata
 
 
 def registered(kernel: Kernel, call: Call, filled: LoadedTable, **changes: object) -> None:
     body = json.loads(filled.metadata) | {name.replace("_", "-"): value for name, value in changes.items()}
     file = Path(urlparse(filled.metadata_location or "").path).parent / "other.metadata.json"
     file.write_text(json.dumps(body))
-    kernel.registration.register_table(call, ("ns",), "other", file.as_uri())
+    kernel.commits.registration.register_table(call, ("ns",), "other", file.as_uri())
 
 
 def test_a_registration_is_refused(kernel: Kernel, call: Call, filled: LoadedTable) -> None:
@@ -94,7 +94,7 @@ def test_a_registration_is_refused(kernel: Kernel, call: Call, filled: LoadedTab
 
 
 def test_what_is_kept_is_kept(kernel: Kernel, call: Call, filled: LoadedTable) -> None:
-    made = kernel.commits.commit(
+    made = kernel.commits.tables.commit(
         call,
         change(
             "t",
@@ -109,20 +109,20 @@ def test_what_is_kept_is_kept(kernel: Kernel, call: Call, filled: LoadedTable) -
     read = json.loads(made.metadata)
     assert {LONGEST, "\x01\x7f ÿ 日本"} < read["refs"].keys()
     assert read["properties"][NUL] == NUL
-    kernel.namespaces.update_properties(call, ("ns",), [], {NUL: NUL})
-    assert kernel.namespaces.load(call, ("ns",)).properties[NUL] == NUL
+    kernel.catalog.namespaces.update_properties(call, ("ns",), [], {NUL: NUL})
+    assert kernel.catalog.namespaces.load(call, ("ns",)).properties[NUL] == NUL
 
 
 def test_names_with_nul_name_nothing(kernel: Kernel, call: Call) -> None:
     create(kernel, call, "t")
     name = TableIdentifier(("ns",), NUL)
     missing = [
-        lambda: kernel.tables.load(call, name),
-        lambda: kernel.tables.exists(call, name),
-        lambda: kernel.drops.drop(call, name, purge=True),
-        lambda: kernel.tables.rename(call, name, table("u")),
-        lambda: kernel.commits.commit(call, set_property(NUL, "a", "b")),
-        lambda: kernel.commits.commit_transaction(
+        lambda: kernel.catalog.tables.load(call, name),
+        lambda: kernel.catalog.tables.exists(call, name),
+        lambda: kernel.purge.drops.drop(call, name, purge=True),
+        lambda: kernel.catalog.tables.rename(call, name, table("u")),
+        lambda: kernel.commits.tables.commit(call, set_property(NUL, "a", "b")),
+        lambda: kernel.commits.tables.commit_transaction(
             call, [set_property(NUL, "a", "b"), set_property("t", "a", "b")]
         ),
     ]
@@ -130,16 +130,16 @@ def test_names_with_nul_name_nothing(kernel: Kernel, call: Call) -> None:
         with pytest.raises(NoSuchTableError):
             work()
     with pytest.raises(NotFoundError):
-        kernel.views.load(call, name)
+        kernel.catalog.views.load(call, name)
     with pytest.raises(NotFoundError):
-        kernel.namespaces.load(call, (NUL,))
+        kernel.catalog.namespaces.load(call, (NUL,))
     with pytest.raises(NoSuchWarehouseError):
-        kernel.calls.open_warehouse(call.principal, NUL)
+        kernel.catalog.calls.open_warehouse(call.principal, NUL)
     refused = [
         lambda: create(kernel, call, NUL),
-        lambda: kernel.tables.rename(call, table("t"), name),
-        lambda: kernel.namespaces.create(call, (NUL,), {}),
-        lambda: kernel.namespaces.create(call, ("ns", *["x" * 255] * 8), {}),
+        lambda: kernel.catalog.tables.rename(call, table("t"), name),
+        lambda: kernel.catalog.namespaces.create(call, (NUL,), {}),
+        lambda: kernel.catalog.namespaces.create(call, ("ns", *["x" * 255] * 8), {}),
         lambda: create(kernel, call, "u", location=f"file:///{NUL}"),
     ]
     for work in refused:
@@ -151,16 +151,16 @@ def test_a_page_after_nul_is_refused(kernel: Kernel, call: Call) -> None:
     for name in "tu":
         create(kernel, call, name)
     scope = f"tables|{call.catalog.id}|ns"
-    page = kernel.tables.list(call, ("ns",), PageRequest(page_tokens.encode("t", scope), 1))
+    page = kernel.catalog.tables.list(call, ("ns",), PageRequest(page_tokens.encode("t", scope), 1))
     assert page.items == [table("u")]
     with pytest.raises(BadRequestError, match="Invalid page token"):
-        kernel.tables.list(call, ("ns",), PageRequest(page_tokens.encode(NUL, scope), 1))
+        kernel.catalog.tables.list(call, ("ns",), PageRequest(page_tokens.encode(NUL, scope), 1))
 
 
 def test_the_location_of_a_delta_table_has_a_bound(kernel: Kernel, call: Call) -> None:
     location = f"{call.catalog.storage_location}/{'x/' * 1000}"
     with pytest.raises(IllegalArgumentError, match="location of a Delta table: longer than 2000 bytes"):
-        kernel.delta_registration.register(call, ("ns",), "d", location)
+        kernel.delta.registration.register(call, ("ns",), "d", location)
 
 
 def test_the_uuid_of_a_registered_view_has_a_bound(kernel: Kernel, call: Call, filled: LoadedTable) -> None:
@@ -171,15 +171,15 @@ def test_the_uuid_of_a_registered_view_has_a_bound(kernel: Kernel, call: Call, f
     file = Path(urlparse(filled.metadata_location or "").path).parent / "view.metadata.json"
     file.write_text(json.dumps(document))
     with pytest.raises(IllegalArgumentError, match="view-uuid: longer than 1024 bytes"):
-        kernel.view_commits.register(call, ("ns",), "v", file.as_uri())
+        kernel.commits.views.register(call, ("ns",), "v", file.as_uri())
 
 
 @pytest.mark.parametrize("length", [36, 1000, 50_000])
 def test_a_stage_id_has_any_length(kernel: Kernel, call: Call, length: int) -> None:
     stage_id = secrets.token_hex(length // 2)
     request = CreateTable(name="staged" + "n" * 249, schema=SCHEMA)
-    made = kernel.commits.stage_table(call, ("ns",), request, stage_id)
-    again = kernel.commits.stage_table(call, ("ns",), request, stage_id)
-    other = kernel.commits.stage_table(call, ("ns",), request, stage_id + "x")
+    made = kernel.commits.tables.stage_table(call, ("ns",), request, stage_id)
+    again = kernel.commits.tables.stage_table(call, ("ns",), request, stage_id)
+    other = kernel.commits.tables.stage_table(call, ("ns",), request, stage_id + "x")
     uuids = [msgspec.json.decode(each.metadata)["table-uuid"] for each in (made, again, other)]
     assert uuids[0] == uuids[1] != uuids[2]

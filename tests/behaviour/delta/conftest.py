@@ -38,17 +38,17 @@ class Lake:
         self.kernel = kernel
         self.root = root
         account = kernel.settings.gateway.default_account_id
-        self.call = kernel.calls.open(Principal("tester", account), "floecat")
-        kernel.namespaces.create(self.call, ("ns",), {})
+        self.call = kernel.catalog.calls.open(Principal("tester", account), "floecat")
+        kernel.catalog.namespaces.create(self.call, ("ns",), {})
 
     def register(self, folder: Path, name: str = "t") -> TableIdentifier:
         """Registers a table and has it read once."""
-        made = self.kernel.delta_registration.register(self.call, ("ns",), name, folder.as_uri())
+        made = self.kernel.delta.registration.register(self.call, ("ns",), name, folder.as_uri())
         return made.identifier
 
     def load(self, identifier: TableIdentifier) -> LoadedTable:
         """A load, as of the REST service."""
-        return self.kernel.tables.load(self.call, identifier)
+        return self.kernel.catalog.tables.load(self.call, identifier)
 
     def rows(self, identifier: TableIdentifier, version: int | None = None) -> list[tuple[Any, ...]]:
         """The rows that a reader of Iceberg finds, sorted."""
@@ -86,8 +86,8 @@ class Lake:
 
     def materialise(self, identifier: TableIdentifier) -> bool:
         """What the pipeline does."""
-        assert self.kernel.compat is not None
-        return self.kernel.compat.materialise(self.delta_entry(identifier), lambda *_: None)
+        assert self.kernel.delta.refresh_service is not None
+        return self.kernel.delta.refresh_service.materialise(self.delta_entry(identifier), lambda *_: None)
 
 
 class Engines:

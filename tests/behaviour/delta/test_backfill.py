@@ -41,7 +41,7 @@ def test_loads_get_in_between_the_parts(open_lake, tmp_path):
         if len(told) == 1:
             writer.append(rows_of(100))
 
-    assert lake.kernel.compat.materialise(lake.delta_entry(table), progress)
+    assert lake.kernel.delta.refresh_service.materialise(lake.delta_entry(table), progress)
     assert lake.versions(table) == list(range(10))
     assert told[-1] == (7, 7)
     assert lake.rows(table, 3) == as_rows(writer.rows[3])
@@ -105,7 +105,7 @@ def test_a_load_of_the_same_process_is_kept_out_while_a_part_is_made(open_lake, 
                 lake.load(table)
             met.append(raised.value.retry_after_s)
 
-    assert lake.kernel.compat.materialise(lake.delta_entry(table), progress)
+    assert lake.kernel.delta.refresh_service.materialise(lake.delta_entry(table), progress)
     assert met == [5]
     assert lake.versions(table) == list(range(6))
 
@@ -154,7 +154,7 @@ def test_a_type_that_needs_format_version_3_raises_it_for_good(lake, tmp_path):
     writer.commit([protocol("variantType"), metadata([*columns, column("v", "variant")])])
     assert document(lake, table)["format-version"] == 3
     writer.commit([metadata(columns)])
-    assert lake.kernel.compat.repair(lake.delta_entry(table)) is False
+    assert lake.kernel.delta.refresh_service.repair(lake.delta_entry(table)) is False
     (tmp_path / "t/metadata").rename(tmp_path / "gone")
     assert document(lake, table)["format-version"] == 3
 

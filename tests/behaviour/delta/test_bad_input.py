@@ -222,7 +222,7 @@ def test_a_link_in_a_log(lake, tmp_path, tmp_path_factory, name, place):
         with pytest.raises(InvalidDeltaTableError, match=f"has a symbolic link: .*{link.name}"):
             attempt()
     with pytest.raises(NoSuchTableError):
-        lake.kernel.tables.exists(lake.call, TableIdentifier(("ns",), "t"))
+        lake.kernel.catalog.tables.exists(lake.call, TableIdentifier(("ns",), "t"))
     link.unlink()
     if target.exists():
         shutil.move(target, link)

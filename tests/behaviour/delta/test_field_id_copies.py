@@ -172,10 +172,10 @@ def test_a_copy_of_somebody_else_is_left_alone(engines, open_lake, writer):
 def test_a_lost_copy_is_made_anew(engines, lake, writer):
     writer.delete({0: [2]})
     table = lake.register(writer.folder)
-    assert not lake.kernel.compat.repair(lake.delta_entry(table))
+    assert not lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
     for copy in copies(writer.folder):
         copy.unlink()
-    assert lake.kernel.compat.repair(lake.delta_entry(table))
+    assert lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
     assert lake.state(table).generation == 1
     engines.check(lake, table, writer)
 

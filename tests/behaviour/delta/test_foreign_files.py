@@ -191,5 +191,5 @@ def test_a_lost_copy_is_made_anew(lake, writer):
     lake.load(table)
     [copy, *_] = writer.folder.glob("metadata/compat-df-*")
     copy.unlink()
-    assert lake.kernel.compat.repair(lake.delta_entry(table))
+    assert lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
     assert lake.rows(table) == rows

@@ -46,7 +46,7 @@ def lose(writer, pattern, folder=None):
 
 
 def wait_for_the_next_look(lake):
-    lake.kernel.compat._looks.clear()
+    lake.kernel.delta.refresh_service._looks.clear()
 
 
 def path_of(location):
@@ -173,7 +173,7 @@ def test_a_caller_that_has_the_answer_gets_another(lake, writer):
     table = lake.register(writer.folder)
     etag = lake.load(table).etag
     lose(writer, "1-compat-m0.avro")
-    answer = lake.kernel.tables.load(lake.call, table, if_none_match=etag)
+    answer = lake.kernel.catalog.tables.load(lake.call, table, if_none_match=etag)
     assert not answer.not_modified
     assert answer.etag != etag
 
@@ -185,27 +185,27 @@ def test_looks_are_as_far_apart_as_the_settings_say(open_lake, writer, if_none_m
     etag = lake.load(table).etag if if_none_match else None
     lose(writer, "1-compat-m0.avro")
     before = lake.kernel.files.counters.counts
-    fast_loads = lake.kernel.fast_loads
-    old = lake.kernel.tables.load(lake.call, table, if_none_match=etag).etag
+    fast_loads = lake.kernel.catalog.fast_loads
+    old = lake.kernel.catalog.tables.load(lake.call, table, if_none_match=etag).etag
     assert fast_loads.load(lake.call, table, "all", etag).table.etag == old
     assert (lake.kernel.files.counters.counts - before).calls == 0
     wait_for_the_next_look(lake)
     assert fast_loads.load(lake.call, table, "all", etag).state == "slow"
-    assert lake.kernel.tables.load(lake.call, table, if_none_match=etag).etag != old
+    assert lake.kernel.catalog.tables.load(lake.call, table, if_none_match=etag).etag != old
     assert fast_loads.load(lake.call, table, "all", etag).table.etag != old
 
 
 def test_a_load_that_read_the_entry_before_it_was_replaced_looks_again(open_lake, writer):
     lake = open_lake(refresh_after="PT1H")
     table = lake.register(writer.folder)
-    old = lake.kernel.entries.find_table(lake.call, table, Privilege.READ_TABLE)
-    assert not lake.kernel.compat.due(old.row)
+    old = lake.kernel.parts.entries.find_table(lake.call, table, Privilege.READ_TABLE)
+    assert not lake.kernel.delta.refresh_service.due(old.row)
     lose(writer, "1-compat-m0.avro")
     wait_for_the_next_look(lake)
     new = lake.load(table)
-    assert lake.kernel.compat.due(old.row)
-    assert not lake.kernel.compat.due(lake.delta_entry(table).row)
-    answered = lake.kernel.delta_loads.current(lake.call, old)
+    assert lake.kernel.delta.refresh_service.due(old.row)
+    assert not lake.kernel.delta.refresh_service.due(lake.delta_entry(table).row)
+    answered = lake.kernel.delta.format.current(lake.call, old)
     assert answered.row.metadata_location == new.metadata_location
 
 
@@ -227,7 +227,7 @@ def test_another_process_reads_what_it_compares_once(lake, writer):
         costs = []
         for _ in range(2):
             before = other.files.counters.counts
-            other.tables.load(call_on(other, lake.call), table)
+            other.catalog.tables.load(call_on(other, lake.call), table)
             costs.append(other.files.counters.counts - before)
     finally:
         other.close()
@@ -323,7 +323,7 @@ def test_what_cannot_be_rebuilt_is_not_answered(lake, writer):
 
 def test_what_is_too_much_for_a_load_is_left_to_the_pipeline(open_lake, writer, tmp_path):
     lake = open_lake(max_files_in_request=0, wait="PT0.2S")
-    pipeline = DeltaPipeline(lake.kernel.store, lake.kernel.storages, lake.kernel.compat)
+    pipeline = DeltaPipeline(lake.kernel.store, lake.kernel.parts.storages, lake.kernel.delta.refresh_service)
     table = lake.register(writer.folder)
     [unread] = pipeline.look(None, limit=10).pending
     lake.materialise(table)
@@ -370,10 +370,10 @@ def test_older_snapshots_of_a_long_history(open_lake, tmp_path):
 @pytest.mark.parametrize("pattern", ["snap-2-compat.avro", "5-*-pd-*", "*-d0.avro", "1-compat-m0.avro"])
 def test_the_pipeline_rebuilds_too(lake, writer, pattern):
     table = lake.register(writer.folder)
-    assert not lake.kernel.compat.repair(lake.delta_entry(table))
+    assert not lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
     lose(writer, pattern)
-    assert lake.kernel.compat.repair(lake.delta_entry(table))
-    assert not lake.kernel.compat.repair(lake.delta_entry(table))
+    assert lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
+    assert not lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
     document = msgspec.json.decode(lake.load(table).metadata)
     assert [each["snapshot-id"] for each in document["snapshots"]] == list(range(8))
     for version in range(1, 8):

@@ -98,7 +98,7 @@ def lake(tmp_path: Path, bucket: Bucket) -> Iterator[Lake]:
 
 
 def register(lake: Lake, bucket: Bucket) -> TableIdentifier:
-    return lake.kernel.delta_registration.register(lake.call, ("ns",), "t", bucket.root).identifier
+    return lake.kernel.delta.registration.register(lake.call, ("ns",), "t", bucket.root).identifier
 
 
 def test_what_vacuum_took_is_rebuilt(lake, bucket):

@@ -47,7 +47,7 @@ def test_manifests_of_deleted_entries(lake, tmp_path, before, columns, after, is
     assert summary["total-records"] == "3"
     written = {each.manifest_path.rpartition("/")[2] for each in listed}
     assert {path.name for path in writer.folder.glob("metadata/3-compat-*.avro")} == written
-    assert not lake.kernel.compat.repair(lake.delta_entry(table))
+    assert not lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
     assert lake.rows(table) == as_rows(writer.rows[3])
     writer.append(ROWS.select(columns))
     assert lake.rows(table) == as_rows(writer.rows[4])

@@ -66,11 +66,11 @@ def test_a_load_looks_only_as_often_as_set(open_lake, tmp_path):
 def test_looks_are_counted_by_what_became_of_them(lake, tmp_path):
     writer = delta_table(tmp_path / "t")
     table = lake.register(writer.folder)
-    before = dict(lake.kernel.delta_refreshes)
+    before = dict(lake.kernel.delta.refreshes)
     lake.load(table)
     writer.append(rows_of(100))
     lake.load(table)
-    after = lake.kernel.delta_refreshes
+    after = lake.kernel.delta.refreshes
     assert {name: count - before.get(name, 0) for name, count in after.items()} == {
         "unchanged": 1,
         "changed": 1,
@@ -175,8 +175,8 @@ def test_artifacts_that_were_lost_are_made_anew(lake, tmp_path, lost):
     table = lake.register(writer.folder)
     for path in writer.folder.glob(f"metadata/{lost}"):
         path.unlink()
-    assert lake.kernel.compat.repair(lake.delta_entry(table))
-    assert not lake.kernel.compat.repair(lake.delta_entry(table))
+    assert lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
+    assert not lake.kernel.delta.refresh_service.repair(lake.delta_entry(table))
     assert_history(lake, table, writer)
 
 

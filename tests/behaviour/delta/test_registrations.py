@@ -26,7 +26,7 @@ def test_many_registrations_of_a_log_that_goes_on(open_lake, tmp_path):
 
 def planned_rows(lake: Lake, table: TableIdentifier) -> int:
     """Rows of the files in a plan by the service."""
-    answer = lake.kernel.plans.plan(lake.call, table, PlanTableScan(), PlanClient(60_000))
+    answer = lake.kernel.planning.plans.plan(lake.call, table, PlanTableScan(), PlanClient(60_000))
     tasks = json.loads(b"{%b}" % answer.fields)["file-scan-tasks"]
     return sum(task["data-file"]["record-count"] for task in tasks)
 
@@ -39,7 +39,7 @@ def test_another_table_at_the_place_of_one_that_was_dropped(lake, tmp_path):
     for number in range(2):
         writer.append(rows_of(100 + number))
         lake.rows(dropped)  # reads manifests that stay in memory
-    lake.kernel.tables.drop(lake.call, dropped)
+    lake.kernel.catalog.tables.drop(lake.call, dropped)
     shutil.rmtree(writer.folder)
     other = delta_table(tmp_path / "t", files=2, rows=3)
     table = lake.register(other.folder)

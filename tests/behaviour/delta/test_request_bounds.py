@@ -97,7 +97,7 @@ def test_work_beyond_a_bound_is_left_to_the_command(
     assert f"(floecat.limits.{bound}). It is built by the Dagster asset compat/artifacts" in refused.message
     assert refused.message.endswith(", or by: floecat table refresh ns.t")
     assert refused.retry_after_s == 5
-    lake.kernel.delta_tables.materialise(lake.call, table, lambda *_: None)
+    lake.kernel.delta.tables.materialise(lake.call, table, lambda *_: None)
     assert len(lake.rows(table)) == rows
 
 
@@ -112,7 +112,7 @@ def test_the_pipeline_refuses_larger_footers(open_lake: OpenLake, tmp_path: Path
             if not less
             else pytest.raises(UnsupportedDeltaTableError, match=r"\(floecat\.limits\.delta-footer-bytes\)")
         ):
-            lake.kernel.delta_tables.materialise(lake.call, table, lambda *_: None)
+            lake.kernel.delta.tables.materialise(lake.call, table, lambda *_: None)
 
 
 def test_format_version_3_copies_vectors_of_any_number_of_rows(open_lake: OpenLake, tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_a_log_waits_for_its_part_of_the_working_memory(open_lake: OpenLake, tmp
     table = lake.register(writer.folder)
     lake.load(table)
     writer.commit([{"commitInfo": {"operation": "x" * (2 << 20)}}])
-    assert lake.kernel.compat is not None
-    memory = lake.kernel.compat.working_memory
+    assert lake.kernel.delta.refresh_service is not None
+    memory = lake.kernel.delta.refresh_service.working_memory
     with memory.work() as others:
         others.take(memory.total_bytes)
         with pytest.raises(UnavailableError, match=r"floecat\.limits\.working-memory-bytes"):
@@ -144,8 +144,8 @@ def test_one_load_more_than_may_wait_is_refused_at_once(open_lake: OpenLake, tmp
     for writer, table in zip(writers, names, strict=True):
         lake.load(table)
         writer.commit([{"commitInfo": {"operation": "x" * (2 << 20)}}])
-    assert lake.kernel.compat is not None
-    memory = lake.kernel.compat.working_memory
+    assert lake.kernel.delta.refresh_service is not None
+    memory = lake.kernel.delta.refresh_service.working_memory
     with ThreadPoolExecutor(2) as clients:
         with memory.work() as others:
             others.take(memory.total_bytes)

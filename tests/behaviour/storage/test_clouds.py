@@ -38,10 +38,10 @@ class Lake:
         self.root = root
         self.told = told
         self.account = kernel.settings.gateway.default_account_id
-        catalog = kernel.catalogs.create(self.account, "lake", f"{root}/lake", try_writing=True)
+        catalog = kernel.catalog.catalogs.create(self.account, "lake", f"{root}/lake", try_writing=True)
         self.call = Call(Principal("tester", self.account), catalog, AllowAll())
         self.files = catalog.storage.files(root)
-        kernel.namespaces.create(self.call, ("ns",), {})
+        kernel.catalog.namespaces.create(self.call, ("ns",), {})
 
     def keys(self, folder: str = "") -> set[str]:
         place = f"{self.root}/{folder}".rstrip("/")
@@ -89,8 +89,8 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
 
 def test_a_table_is_created_committed_to_and_loaded(lake: Lake) -> None:
     made = create(lake.kernel, lake.call, "t", location=f"{lake.root}/lake/t")
-    lake.kernel.commits.commit(lake.call, set_property("t", "colour", "blue"))
-    loaded = lake.kernel.tables.load(lake.call, table("t"))
+    lake.kernel.commits.tables.commit(lake.call, set_property("t", "colour", "blue"))
+    loaded = lake.kernel.catalog.tables.load(lake.call, table("t"))
     assert {key: value for key, value in loaded.config.items() if key in lake.told} == lake.told
     assert dict(made.config) == dict(loaded.config)
     shown = str(loaded.config) + repr(lake.call.catalog.storage.options(lake.root))
@@ -98,10 +98,10 @@ def test_a_table_is_created_committed_to_and_loaded(lake: Lake) -> None:
     assert loaded.metadata_location is not None
     assert loaded.metadata_location.removeprefix(f"{lake.root}/") in lake.keys("lake/t/metadata")
     storage = lake.call.catalog.storage
-    lake.kernel.metadata_files.check_exists(storage, loaded.metadata_location)
+    lake.kernel.parts.files.check_exists(storage, loaded.metadata_location)
     lake.files.delete(loaded.metadata_location)
     with pytest.raises(FileMissingError):
-        lake.kernel.metadata_files.check_exists(storage, loaded.metadata_location)
+        lake.kernel.parts.files.check_exists(storage, loaded.metadata_location)
 
 
 def test_a_purge_empties_the_folder_of_the_table_alone(lake: Lake) -> None:
@@ -113,11 +113,11 @@ def test_a_purge_empties_the_folder_of_the_table_alone(lake: Lake) -> None:
     files.append(count=3)
     files.append(count=2)
     files.commit(f"{location}/metadata/00000-a.metadata.json")
-    lake.kernel.registration.register_table(lake.call, ("ns",), "t", files.metadata_location)
+    lake.kernel.commits.registration.register_table(lake.call, ("ns",), "t", files.metadata_location)
     # a file that is gone already: Google and Azure say so, and the others must go all the same
     lake.files.delete(next(file for file in files.written if file.endswith(".parquet")))
-    lake.kernel.drops.drop(lake.call, table("t"), purge=True)
-    assert lake.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    lake.kernel.purge.drops.drop(lake.call, table("t"), purge=True)
+    assert lake.kernel.purge.queue.drain_once() == Drained(succeeded=1)
     assert lake.keys() == neighbours
     assert list(lake.files.list(location)) == []
 
@@ -129,15 +129,15 @@ def test_a_delta_table_is_registered_found_and_loaded(lake: Lake, tmp_path: Path
         if path.is_file():
             lake.files.write_new(f"{lake.root}/lake/d/{path.relative_to(writer.folder)}", path.read_bytes())
     assert f"{lake.root}/lake/d/_delta_log" in lake.files.list_folders(f"{lake.root}/lake/d")
-    lake.kernel.delta_registration.register(lake.call, ("ns",), "d", f"{lake.root}/lake/d")
-    loaded = lake.kernel.tables.load(lake.call, TableIdentifier(("ns",), "d"))
+    lake.kernel.delta.registration.register(lake.call, ("ns",), "d", f"{lake.root}/lake/d")
+    loaded = lake.kernel.catalog.tables.load(lake.call, TableIdentifier(("ns",), "d"))
     assert str(loaded.metadata_location).removeprefix(f"{lake.root}/") in lake.keys("lake/d/metadata")
 
 
 def test_a_place_that_is_missing_is_no_place_for_a_catalog(lake: Lake) -> None:
     elsewhere = lake.root.replace("://test-", "://missing-")
     with pytest.raises(BadRequestError, match="cannot be written"):
-        lake.kernel.catalogs.create(lake.account, "other", f"{elsewhere}/lake", try_writing=True)
+        lake.kernel.catalog.catalogs.create(lake.account, "other", f"{elsewhere}/lake", try_writing=True)
 
 
 def test_other_spellings_of_a_location_name_the_same_files(lake: Lake) -> None:

@@ -49,9 +49,9 @@ class Lakes:
         account = kernel.settings.gateway.default_account_id
         self.calls = {}
         for name in servers:
-            catalog = kernel.catalogs.create(account, name, f"s3://{bucket}")
+            catalog = kernel.catalog.catalogs.create(account, name, f"s3://{bucket}")
             self.calls[name] = Call(Principal("tester", account), catalog, AllowAll())
-            kernel.namespaces.create(self.calls[name], ("ns",), {})
+            kernel.catalog.namespaces.create(self.calls[name], ("ns",), {})
 
     def table_files(self, name: str) -> TableFiles:
         """A table that is written to the store of a catalog, always under the same names and UUID."""
@@ -62,15 +62,17 @@ class Lakes:
         return files
 
     def register(self, name: str, files: TableFiles) -> None:
-        self.kernel.registration.register_table(self.calls[name], ("ns",), "t", files.metadata_location)
+        self.kernel.commits.registration.register_table(
+            self.calls[name], ("ns",), "t", files.metadata_location
+        )
 
     def keys(self, name: str) -> set[str]:
         found = self.servers[name].client().list_objects_v2(Bucket=self.bucket).get("Contents", [])
         return {item["Key"] for item in found}
 
     def purge(self, name: str) -> None:
-        self.kernel.drops.drop(self.calls[name], table("t"), purge=True)
-        assert self.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+        self.kernel.purge.drops.drop(self.calls[name], table("t"), purge=True)
+        assert self.kernel.purge.queue.drain_once() == Drained(succeeded=1)
 
 
 @pytest.fixture
@@ -99,8 +101,8 @@ def test_each_catalog_works_on_its_own_store(lakes: Lakes) -> None:
         if name == "near":
             continue
         made = create(lakes.kernel, call, "t", location=location)
-        lakes.kernel.commits.commit(call, set_property("t", "catalog", name))
-        loaded = lakes.kernel.tables.load(call, table("t"))
+        lakes.kernel.commits.tables.commit(call, set_property("t", "catalog", name))
+        loaded = lakes.kernel.catalog.tables.load(call, table("t"))
         assert loaded.config["s3.endpoint"] == made.config["s3.endpoint"] == lakes.servers[name].endpoint
         assert not any("key" in key or "token" in key for key in loaded.config)
         assert loaded.metadata_location is not None
@@ -118,7 +120,7 @@ def test_a_purge_leaves_the_other_store_alone(lakes: Lakes, dropped: str, other:
     # nothing is shared: equal locations are files of two stores
     assert lakes.keys(dropped) == set()
     assert lakes.keys(other) == before
-    assert lakes.kernel.tables.load(lakes.calls[other], table("t")).table_uuid == TABLE_UUID
+    assert lakes.kernel.catalog.tables.load(lakes.calls[other], table("t")).table_uuid == TABLE_UUID
 
 
 def test_catalogs_on_one_store_share_files(lakes: Lakes) -> None:
@@ -146,12 +148,12 @@ def test_an_unreadable_table_holds_up_purges_on_its_own_store_only(lakes: Lakes)
 def test_only_a_purge_on_the_same_store_stops_a_registration(lakes: Lakes) -> None:
     here, far = (lakes.table_files(name) for name in ("here", "far"))
     lakes.register("here", here)
-    lakes.kernel.drops.drop(lakes.calls["here"], table("t"), purge=True)
+    lakes.kernel.purge.drops.drop(lakes.calls["here"], table("t"), purge=True)
     with pytest.raises(ConflictError, match="are being deleted"):
         lakes.register("near", here)
     lakes.register("far", far)
     before = lakes.keys("far")
-    assert lakes.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    assert lakes.kernel.purge.queue.drain_once() == Drained(succeeded=1)
     assert (lakes.keys("here"), lakes.keys("far")) == (set(), before)
 
 
@@ -159,18 +161,18 @@ def test_background_work_looks_at_the_store_of_the_catalog(lakes: Lakes) -> None
     ids = {}
     for name in ("here", "far"):
         lakes.register(name, lakes.table_files(name))
-        entry = lakes.kernel.entries.find_table(lakes.calls[name], table("t"), Privilege.READ_TABLE)
+        entry = lakes.kernel.parts.entries.find_table(lakes.calls[name], table("t"), Privilege.READ_TABLE)
         assert entry is not None
         ids[name] = entry.row.id
-    described = lakes.kernel.events.after(CommitCursor.parse(None), limit=10).events
+    described = lakes.kernel.events.commits.after(CommitCursor.parse(None), limit=10).events
     assert [event.undescribed for event in described if event.kind == "table"] == [None, None]
     location = entry.row.metadata_location
     key = location.removeprefix(f"s3://{lakes.bucket}/")
     lakes.servers["far"].client().delete_object(Bucket=lakes.bucket, Key=key)
-    lost = lakes.kernel.lost_files.among(ids.values())
+    lost = lakes.kernel.events.lost_files.among(ids.values())
     assert [one.entry_id for one in lost] == [ids["far"]]
     with pytest.raises(FileMissingError):
-        lakes.kernel.metadata_files.check_exists(lakes.calls["far"].catalog.storage, location)
+        lakes.kernel.parts.files.check_exists(lakes.calls["far"].catalog.storage, location)
 
 
 def test_delta_tables_of_one_location_are_read_from_their_stores(lakes: Lakes, tmp_path: Path) -> None:
@@ -185,13 +187,13 @@ def test_delta_tables_of_one_location_are_read_from_their_stores(lakes: Lakes, t
                 key = f"d/{path.relative_to(writer.folder)}"
                 lakes.servers[name].client().upload_file(str(path), lakes.bucket, key)
         call = lakes.calls[name]
-        lakes.kernel.delta_registration.register(call, ("ns",), "d", root)
-        loaded[name] = lakes.kernel.tables.load(call, TableIdentifier(("ns",), "d"))
+        lakes.kernel.delta.registration.register(call, ("ns",), "d", root)
+        loaded[name] = lakes.kernel.catalog.tables.load(call, TableIdentifier(("ns",), "d"))
         prefix = f"s3://{lakes.bucket}/"
         assert str(loaded[name].metadata_location).removeprefix(prefix) in lakes.keys(name)
     assert loaded["here"].metadata != loaded["far"].metadata
     before = lakes.keys("far")
-    lakes.kernel.drops.drop(lakes.calls["here"], TableIdentifier(("ns",), "d"), purge=True)
-    assert lakes.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    lakes.kernel.purge.drops.drop(lakes.calls["here"], TableIdentifier(("ns",), "d"), purge=True)
+    assert lakes.kernel.purge.queue.drain_once() == Drained(succeeded=1)
     assert not any("/metadata/" in key for key in lakes.keys("here"))
     assert lakes.keys("far") == before

@@ -36,7 +36,9 @@ def kernel(
         storage=StorageSettings(fsync=False, addable_locations=("s3://shared/lakes",)),
     )
     opened = open_kernel(settings)
-    opened.catalogs.ensure(settings.gateway.default_account_id, "floecat", settings.warehouse_location)
+    opened.catalog.catalogs.ensure(
+        settings.gateway.default_account_id, "floecat", settings.warehouse_location
+    )
     yield opened
     opened.close()
 
@@ -47,17 +49,17 @@ def call(kernel: Kernel) -> Call:
 
 
 def opened_call(kernel: Kernel) -> Call:
-    return kernel.calls.open(Principal("anna", kernel.settings.gateway.default_account_id), "floecat")
+    return kernel.catalog.calls.open(Principal("anna", kernel.settings.gateway.default_account_id), "floecat")
 
 
 def test_locations_are_added_where_that_is_allowed(kernel: Kernel, call: Call) -> None:
-    changed = kernel.catalog_changes.update(call, add=["s3a://shared/lakes/a/", "s3://shared/lakes/b"])
+    changed = kernel.catalog.changes.update(call, add=["s3a://shared/lakes/a/", "s3://shared/lakes/b"])
     assert changed.allowed_locations == ("s3://shared/lakes/a", "s3://shared/lakes/b")
     assert opened_call(kernel).catalog.allowed.check("s3://shared/lakes/b/t")
     for outside in ("s3://shared", "file:///etc"):
         with pytest.raises(LocationNotAllowedError):
-            kernel.catalog_changes.update(call, add=[outside])
-    changed = kernel.catalog_changes.update(
+            kernel.catalog.changes.update(call, add=[outside])
+    changed = kernel.catalog.changes.update(
         call, add=["s3://other"], remove=["s3://shared/lakes/a"], anywhere=True
     )
     assert changed.allowed_locations == ("s3://shared/lakes/b", "s3://other")
@@ -70,7 +72,7 @@ def test_what_cannot_be_meant_is_refused(kernel: Kernel, call: Call) -> None:
         ("absolute URI", {"add": ["x"]}),
     ):
         with pytest.raises(BadRequestError, match=message):
-            kernel.catalog_changes.update(call, anywhere=True, **changes)
+            kernel.catalog.changes.update(call, anywhere=True, **changes)
     assert opened_call(kernel).catalog.allowed_locations == ()
 
 
@@ -78,27 +80,27 @@ def test_a_catalog_has_a_bounded_number_of_locations(kernel: Kernel, call: Call)
     most = kernel.settings.limits.catalog_locations
     many = [f"s3://shared/lakes/{number}" for number in range(most + 1)]
     with pytest.raises(BadRequestError, match=r"floecat\.limits\.catalog-locations"):
-        kernel.catalog_changes.update(call, add=many)
-    assert len(kernel.catalog_changes.update(call, add=many[:-1]).allowed_locations) == most
+        kernel.catalog.changes.update(call, add=many)
+    assert len(kernel.catalog.changes.update(call, add=many[:-1]).allowed_locations) == most
 
 
 def test_a_location_in_use_is_not_removed(kernel: Kernel, call: Call, tmp_path: Path) -> None:
     place = (tmp_path / "more").as_uri()
     call = with_location(kernel, call, place)
-    kernel.namespaces.create(call, ("ns",), {})
+    kernel.catalog.namespaces.create(call, ("ns",), {})
     table = CreateTable("t", SCHEMA, location=f"{place}/t")
-    kernel.commits.create_table(call, ("ns",), table)
-    kernel.connectors.create(call, NewConnector("c", "delta", place))
+    kernel.commits.tables.create_table(call, ("ns",), table)
+    kernel.connectors.connectors.create(call, NewConnector("c", "delta", place))
 
     def remove() -> None:
-        kernel.catalog_changes.update(call, remove=[place])
+        kernel.catalog.changes.update(call, remove=[place])
 
     in_use = f"In use, so not removed from catalog floecat: {place} "
     with pytest.raises(ConflictError) as error:
         remove()
     assert error.value.message == f"{in_use}(tables and views: 1, connectors: 1)"
-    kernel.connectors.drop(call, "c")
-    kernel.drops.drop(call, TableIdentifier(("ns",), "t"), purge=True)
+    kernel.connectors.connectors.drop(call, "c")
+    kernel.purge.drops.drop(call, TableIdentifier(("ns",), "t"), purge=True)
     with pytest.raises(ConflictError) as error:
         remove()
     assert error.value.message == f"{in_use}(jobs: 1)"
@@ -111,41 +113,41 @@ def test_a_location_in_use_is_not_removed(kernel: Kernel, call: Call, tmp_path: 
 def test_a_location_inside_another_one_can_be_removed(kernel: Kernel, call: Call) -> None:
     place = f"{kernel.settings.warehouse_location}/ns"
     call = with_location(kernel, call, place)
-    kernel.namespaces.create(call, ("ns",), {})
-    kernel.commits.create_table(call, ("ns",), CreateTable("t", SCHEMA))
-    assert kernel.catalog_changes.update(call, remove=[place]).allowed_locations == ()
+    kernel.catalog.namespaces.create(call, ("ns",), {})
+    kernel.commits.tables.create_table(call, ("ns",), CreateTable("t", SCHEMA))
+    assert kernel.catalog.changes.update(call, remove=[place]).allowed_locations == ()
 
 
 def test_only_an_empty_catalog_is_deleted(kernel: Kernel, call: Call) -> None:
     location = kernel.settings.warehouse_location
     for namespace in (("a",), ("a", "b")):
-        kernel.namespaces.create(call, namespace, {})
-    kernel.connectors.create(call, NewConnector("c", "delta", location))
-    kernel.commits.create_table(call, ("a",), CreateTable("t", SCHEMA))
-    kernel.drops.drop(call, TableIdentifier(("a",), "t"), purge=True)
+        kernel.catalog.namespaces.create(call, namespace, {})
+    kernel.connectors.connectors.create(call, NewConnector("c", "delta", location))
+    kernel.commits.tables.create_table(call, ("a",), CreateTable("t", SCHEMA))
+    kernel.purge.drops.drop(call, TableIdentifier(("a",), "t"), purge=True)
     with pytest.raises(ConflictError) as error:
-        kernel.catalog_changes.delete(call)
+        kernel.catalog.changes.delete(call)
     counts = "namespaces: 2, connectors: 1, jobs: 1"
     assert error.value.message == f"Catalog floecat is not empty ({counts})"
     for namespace in (("a", "b"), ("a",)):
-        kernel.namespaces.drop(call, namespace)
-    kernel.connectors.drop(call, "c")
+        kernel.catalog.namespaces.drop(call, namespace)
+    kernel.connectors.connectors.drop(call, "c")
     (job,) = kernel.jobs.list(call)
     kernel.jobs.cancel(call, job.id)
-    kernel.catalog_changes.delete(call)
+    kernel.catalog.changes.delete(call)
     with pytest.raises(NoSuchWarehouseError):
         opened_call(kernel)
 
 
 def test_a_call_on_a_deleted_catalog_creates_nothing(kernel: Kernel, call: Call) -> None:
     """As of a process that has found the catalog a moment ago."""
-    kernel.catalog_changes.delete(call)
+    kernel.catalog.changes.delete(call)
     connector = NewConnector("c", "delta", kernel.settings.warehouse_location)
     for work in (
-        lambda: kernel.namespaces.create(call, ("ns",), {}),
-        lambda: kernel.connectors.create(call, connector),
-        lambda: kernel.catalog_changes.delete(call),
-        lambda: kernel.catalog_changes.update(call),
+        lambda: kernel.catalog.namespaces.create(call, ("ns",), {}),
+        lambda: kernel.connectors.connectors.create(call, connector),
+        lambda: kernel.catalog.changes.delete(call),
+        lambda: kernel.catalog.changes.update(call),
     ):
         with pytest.raises(NoSuchWarehouseError):
             work()
@@ -155,12 +157,12 @@ def test_a_principal_without_the_privilege_changes_nothing(kernel: Kernel, call:
     grants = Grants()
     grants.grant("eve", Privilege.USE_CATALOG, "floecat")
     secured = Kernel(kernel.settings, kernel.store, kernel.files, kernel.clock, grants)
-    eve = secured.calls.open(Principal("eve", call.principal.account_id), "floecat")
+    eve = secured.catalog.calls.open(Principal("eve", call.principal.account_id), "floecat")
     with pytest.raises(ForbiddenError):
-        secured.catalog_changes.delete(eve)
+        secured.catalog.changes.delete(eve)
     assert opened_call(kernel).catalog == call.catalog
 
 
 def with_location(kernel: Kernel, call: Call, place: str) -> Call:
-    kernel.catalog_changes.update(call, add=[place], anywhere=True)
+    kernel.catalog.changes.update(call, add=[place], anywhere=True)
     return opened_call(kernel)

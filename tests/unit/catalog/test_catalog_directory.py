@@ -33,7 +33,7 @@ def kernel(tmp_path: Path, upgraded_store: Callable[[str], str], grants: Grants)
     opened = open_kernel(settings)
     account = settings.gateway.default_account_id
     for name in ("old", "secret"):
-        opened.catalogs.create(account, name, (tmp_path / name).as_uri())
+        opened.catalog.catalogs.create(account, name, (tmp_path / name).as_uri())
     yield Kernel(settings, opened.store, opened.files, opened.clock, grants)
     opened.close()
 
@@ -45,22 +45,22 @@ def anna(kernel: Kernel) -> Principal:
 def test_a_catalog_is_created_and_seen(kernel: Kernel, tmp_path: Path) -> None:
     place = (tmp_path / "lakes" / "new").as_uri()
     (tmp_path / "lakes" / "new").mkdir(parents=True)
-    made = kernel.catalog_directory.create(anna(kernel), NewCatalog("new", place, [f"{place}-more"]))
+    made = kernel.catalog.directory.create(anna(kernel), NewCatalog("new", place, [f"{place}-more"]))
     assert (made.storage_location, list(made.allowed_locations)) == (place, [f"{place}-more"])
-    assert [catalog.name for catalog in kernel.catalog_directory.list(anna(kernel)).items] == ["new", "old"]
+    assert [catalog.name for catalog in kernel.catalog.directory.list(anna(kernel)).items] == ["new", "old"]
     assert list((tmp_path / "lakes" / "new").iterdir()) == []
     with pytest.raises(AlreadyExistsError):
-        kernel.catalog_directory.create(anna(kernel), NewCatalog("new", place))
+        kernel.catalog.directory.create(anna(kernel), NewCatalog("new", place))
 
 
 def test_what_may_not_be_created(kernel: Kernel, tmp_path: Path) -> None:
     inside, outside = ((tmp_path / name / "x").as_uri() for name in ("lakes", "elsewhere"))
     with pytest.raises(ForbiddenError, match="create_catalog on catalog other"):
-        kernel.catalog_directory.create(anna(kernel), NewCatalog("other", inside))
+        kernel.catalog.directory.create(anna(kernel), NewCatalog("other", inside))
     for wanted in (NewCatalog("new", outside), NewCatalog("new", inside, [outside])):
         with pytest.raises(LocationNotAllowedError):
-            kernel.catalog_directory.create(anna(kernel), wanted)
+            kernel.catalog.directory.create(anna(kernel), wanted)
     many = [f"{inside}/{number}" for number in range(kernel.settings.limits.catalog_locations + 1)]
     with pytest.raises(BadRequestError, match=r"floecat\.limits\.catalog-locations"):
-        kernel.catalog_directory.create(anna(kernel), NewCatalog("new", inside, many))
-    assert [catalog.name for catalog in kernel.catalog_directory.list(anna(kernel)).items] == ["old"]
+        kernel.catalog.directory.create(anna(kernel), NewCatalog("new", inside, many))
+    assert [catalog.name for catalog in kernel.catalog.directory.list(anna(kernel)).items] == ["old"]

@@ -44,8 +44,8 @@ class PurgeBench:
         self.kernel.listeners.add(self.events.append)
         gateway = self.settings.gateway
         principal = Principal("anna", gateway.default_account_id)
-        self.call: Call = self.kernel.calls.open(principal, gateway.default_prefix)
-        self.kernel.namespaces.create(self.call, NAME.namespace, {})
+        self.call: Call = self.kernel.catalog.calls.open(principal, gateway.default_prefix)
+        self.kernel.catalog.namespaces.create(self.call, NAME.namespace, {})
 
     def open_kernel(self, settings: Settings) -> Kernel:
         return open_kernel(settings, clock=self.clock)
@@ -58,10 +58,12 @@ class PurgeBench:
         return table
 
     def register(self, table: TableFiles, name: str) -> None:
-        self.kernel.registration.register_table(self.call, NAME.namespace, name, table.metadata_location)
+        self.kernel.commits.registration.register_table(
+            self.call, NAME.namespace, name, table.metadata_location
+        )
 
     def drop(self, name: TableIdentifier) -> None:
-        self.kernel.drops.drop(self.call, name, purge=True, request_id="r1")
+        self.kernel.purge.drops.drop(self.call, name, purge=True, request_id="r1")
 
     def job(self) -> JobRow:
         (row,) = self.kernel.jobs.list(self.call)

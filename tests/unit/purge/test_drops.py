@@ -32,8 +32,8 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 @pytest.fixture
 def call(kernel: Kernel) -> Call:
     gateway = kernel.settings.gateway
-    made = kernel.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
-    kernel.namespaces.create(made, NAME.namespace, {})
+    made = kernel.catalog.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
+    kernel.catalog.namespaces.create(made, NAME.namespace, {})
     return made
 
 
@@ -42,7 +42,7 @@ def table(kernel: Kernel, call: Call) -> TableFiles:
     table = TableFiles(kernel.files, f"{kernel.settings.warehouse_location}/ns/t")
     table.append(count=3)
     table.commit()
-    kernel.registration.register_table(call, NAME.namespace, NAME.name, table.metadata_location)
+    kernel.commits.registration.register_table(call, NAME.namespace, NAME.name, table.metadata_location)
     return table
 
 
@@ -51,13 +51,13 @@ def jobs(kernel: Kernel, call: Call) -> list[JobRow]:
 
 
 def test_a_drop_without_purge_leaves_no_job(kernel: Kernel, call: Call, table: TableFiles) -> None:
-    kernel.drops.drop(call, NAME, purge=False)
+    kernel.purge.drops.drop(call, NAME, purge=False)
     assert jobs(kernel, call) == []
     assert table.remaining() == table.written
 
 
 def test_a_job_takes_the_document_of_the_table(kernel: Kernel, call: Call, table: TableFiles) -> None:
-    kernel.drops.drop(call, NAME, purge=True)
+    kernel.purge.drops.drop(call, NAME, purge=True)
     (job,) = jobs(kernel, call)
     with kernel.store.read() as conn:
         stored = job_rows.attachment(conn, job.id)
@@ -68,8 +68,8 @@ def test_a_job_takes_the_document_of_the_table(kernel: Kernel, call: Call, table
 
 def test_a_purge_needs_no_metadata_file(kernel: Kernel, call: Call, table: TableFiles) -> None:
     kernel.files.delete(table.metadata_location)
-    kernel.drops.drop(call, NAME, purge=True)
-    assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    kernel.purge.drops.drop(call, NAME, purge=True)
+    assert kernel.purge.queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
 
 
@@ -84,10 +84,10 @@ def test_a_purge_reads_nothing_outside_the_catalogs(
         hostile.append()
         hostile.snapshots[-1]["manifest-list"] = outside.as_uri()
         hostile.commit()
-        kernel.registration.register_table(call, NAME.namespace, name, hostile.metadata_location)
-    kernel.drops.drop(call, TableIdentifier(NAME.namespace, "t2"), purge=True)
+        kernel.commits.registration.register_table(call, NAME.namespace, name, hostile.metadata_location)
+    kernel.purge.drops.drop(call, TableIdentifier(NAME.namespace, "t2"), purge=True)
     before = kernel.files.counters.counts
-    assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    assert kernel.purge.queue.drain_once() == Drained(succeeded=1)
     # the metadata file, and for the area of `t` its manifest list and manifest
     assert (kernel.files.counters.counts - before).reads == 3
     assert outside.read_bytes() == b"cat"

@@ -68,7 +68,7 @@ def large_table(bench: PurgeBench, name: str, manifests: int = 5) -> TableFiles:
 def test_a_small_table_is_worked_on_at_once(bench: PurgeBench) -> None:
     table = bench.new_table("t")
     bench.drop(NAME)
-    assert bench.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    assert bench.kernel.purge.queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
     assert progress_of(bench.job()).offered_until_ms is None
 
@@ -76,47 +76,47 @@ def test_a_small_table_is_worked_on_at_once(bench: PurgeBench) -> None:
 def test_a_large_table_waits_for_other_processes_and_then_for_none(bench: PurgeBench) -> None:
     table = large_table(bench, "t")
     bench.drop(NAME)
-    assert bench.kernel.purge_queue.drain_once() == Drained(waiting=1)
+    assert bench.kernel.purge.queue.drain_once() == Drained(waiting=1)
     row = bench.job()
     assert (row.attempts, row.not_before_ms) == (0, bench.clock.ms + OFFER_MS)
     assert progress_of(row).expected == 40_000
     assert bench.kernel.jobs.word(row) == "PENDING"
     assert row.last_error == "40000 files: waits for a run on Spark before the service deletes them"
-    assert [each.id for each in bench.kernel.large_purges.offered()] == [row.id]
-    assert bench.kernel.purge_queue.drain_once() == Drained()
+    assert [each.id for each in bench.kernel.purge.large_jobs.offered()] == [row.id]
+    assert bench.kernel.purge.queue.drain_once() == Drained()
     bench.clock.ms = row.not_before_ms
-    assert bench.kernel.large_purges.offered() == []
-    assert bench.kernel.large_purges.work_on_next(PickledRanges()) is None
-    assert bench.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    assert bench.kernel.purge.large_jobs.offered() == []
+    assert bench.kernel.purge.large_jobs.work_on_next(PickledRanges()) is None
+    assert bench.kernel.purge.queue.drain_once() == Drained(succeeded=1)
     assert not [each for each in table.remaining() if "/snap-" not in each]
 
 
 def test_other_processes_empty_the_manifests(bench: PurgeBench) -> None:
     table = large_table(bench, "t")
     bench.drop(NAME)
-    bench.kernel.purge_queue.drain_once()
+    bench.kernel.purge.queue.drain_once()
     runner = PickledRanges()
-    worked = bench.kernel.large_purges.work_on_next(runner)
+    worked = bench.kernel.purge.large_jobs.work_on_next(runner)
     assert worked is not None
     assert (worked[0].id, worked[1].outcome) == (bench.job().id, "succeeded")
     assert runner.rounds == [2, 2, 1]
     assert not [each for each in table.remaining() if "/snap-" not in each]
     progress = progress_of(bench.job())
     assert (progress.found, progress.deleted, progress.failed) == (47, 47, 0)
-    assert bench.kernel.large_purges.work_on_next(runner) is None
+    assert bench.kernel.purge.large_jobs.work_on_next(runner) is None
 
 
 def test_what_a_range_leaves_is_left_to_the_worker(bench: PurgeBench) -> None:
     table = large_table(bench, "t")
     bench.drop(NAME)
-    bench.kernel.purge_queue.drain_once()
+    bench.kernel.purge.queue.drain_once()
 
     class Failing(PickledRanges):
         def __call__(self, ranges: Sequence[ManifestRange]) -> Sequence[RangeResult]:
             super().__call__(ranges[1:])
             return [RangeResult(progress_of(bench.job()), error="the executor was lost") for _ in ranges]
 
-    worked = bench.kernel.large_purges.work_on_next(Failing())
+    worked = bench.kernel.purge.large_jobs.work_on_next(Failing())
     assert worked is not None
     assert worked[1].outcome == "succeeded"
     assert not [each for each in table.remaining() if "/snap-" not in each]
@@ -143,10 +143,10 @@ def test_a_round_that_fails_is_under_way_until_the_time_of_its_ranges_is_over(tm
 
     large_table(bench, "t")
     bench.drop(NAME)
-    bench.kernel.purge_queue.drain_once()
+    bench.kernel.purge.queue.drain_once()
     watcher = Thread(target=wait_for_the_end)
     watcher.start()
-    worked = bench.kernel.large_purges.work_on_next(Lost())
+    worked = bench.kernel.purge.large_jobs.work_on_next(Lost())
     watcher.join()
     bench.kernel.close()
     assert worked is not None
@@ -162,8 +162,8 @@ def test_files_of_live_tables_stay(bench: PurgeBench) -> None:
     other.commit()
     bench.register(other, "other")
     bench.drop(NAME)
-    bench.kernel.purge_queue.drain_once()
-    worked = bench.kernel.large_purges.work_on_next(PickledRanges())
+    bench.kernel.purge.queue.drain_once()
+    worked = bench.kernel.purge.large_jobs.work_on_next(PickledRanges())
     assert worked is not None
     assert worked[1].outcome == "succeeded"
     assert [each for each in table.remaining() if "/snap-" not in each] == shared

@@ -49,7 +49,7 @@ class Bench(PurgeBench):
             at_check: called with the number of each check, from 0; true stops the work.
         """
         checks = iter(range(1_000_000))
-        queue = self.kernel.purge_queue
+        queue = self.kernel.purge.queue
         (row,) = queue.claim()
         # the queue asks between jobs, too
         outcome = queue.work_on(row, lambda: bool(at_check(next(checks)))).outcome
@@ -73,7 +73,7 @@ def open_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     def open_one(**changed: int) -> Bench:
         settings = {"enabled": False, "files_per_call": 2, "delete_threads_per_job": 1, "worker_threads": 1}
         opened.append(Bench(tmp_path, PurgeSettings(**{**settings, **changed})))  # type: ignore[arg-type]
-        opened[-1].kernel.start_workers()
+        opened[-1].kernel.background.start()
         return opened[-1]
 
     yield open_one
@@ -183,7 +183,7 @@ def test_a_large_table_is_offered_with_its_number_of_files(open_bench: Callable[
     bench.drop(NAME)
     assert bench.purge() == Drained(waiting=1)
     assert (bench.job().last_error or "").startswith("1001 files: waits for a run on Spark")
-    assert bench.kernel.large_purges.offered() == [bench.job()]
+    assert bench.kernel.purge.large_jobs.offered() == [bench.job()]
     assert table.remaining() == table.written
 
 
@@ -195,7 +195,7 @@ def test_a_process_that_dies_while_it_deletes_keeps_the_lease(open_bench: Callab
     assert (bench.job().state, bench.batches()) == ("running", 1)
     assert table.remaining() == table.written
     ends_at = time.monotonic() + WAIT_S
-    while not (drained := bench.kernel.purge_queue.drain_once()).total:
+    while not (drained := bench.kernel.purge.queue.drain_once()).total:
         assert time.monotonic() < ends_at
         time.sleep(0.05)
     assert drained == Drained(succeeded=1)

@@ -97,7 +97,7 @@ class Drops(PurgeBench):
 
     def drain(self) -> Drained:
         self.clock.ms = max(self.clock.ms, self.job().not_before_ms)
-        return self.kernel.purge_queue.drain_once()
+        return self.kernel.purge.queue.drain_once()
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def kinds(events: list[TableEvent]) -> list[type[TableEvent]]:
 
 def test_sql_async_leaves_the_files_to_workers(drops: Callable[..., Drops]) -> None:
     bench = drops("sql-async")
-    bench.kernel.drops.drop(bench.call, NAME, purge=True, request_id="r1")
+    bench.kernel.purge.drops.drop(bench.call, NAME, purge=True, request_id="r1")
     assert bench.table.remaining() == bench.table.written
     assert (bench.job().state, bench.job().request_id) == ("queued", "r1")
     assert bench.drain() == Drained(succeeded=1)
@@ -141,8 +141,8 @@ def test_the_commit_log_says_whether_files_go(drops: Callable[..., Drops]) -> No
     bench = drops("sql-async")
     bench.new_table("u")
     for name, purge in (("t", True), ("u", False)):
-        bench.kernel.drops.drop(bench.call, TableIdentifier(("ns",), name), purge=purge)
-    events = bench.kernel.events.after(CommitCursor(), limit=10).events
+        bench.kernel.purge.drops.drop(bench.call, TableIdentifier(("ns",), name), purge=purge)
+    events = bench.kernel.events.commits.after(CommitCursor(), limit=10).events
     assert [(event.identifier.name, event.purge_requested) for event in events if event.removed] == [
         ("t", True),
         ("u", False),
@@ -151,7 +151,7 @@ def test_the_commit_log_says_whether_files_go(drops: Callable[..., Drops]) -> No
 
 def test_a_drop_without_purge_is_an_event_too(drops: Callable[..., Drops]) -> None:
     bench = drops("synchronous")
-    bench.kernel.drops.drop(bench.call, NAME, purge=False)
+    bench.kernel.purge.drops.drop(bench.call, NAME, purge=False)
     (event,) = bench.events
     assert isinstance(event, TableDropped)
     assert not event.purge_requested
@@ -163,13 +163,13 @@ def test_an_answer_that_is_replayed_is_no_second_drop(drops: Callable[..., Drops
     bench = drops("synchronous")
     call = msgspec.structs.replace(bench.call, request=RequestKey("k" * 36, "drop", "hash"))
     for _ in range(2):
-        bench.kernel.drops.drop(call, NAME, purge=True)
+        bench.kernel.purge.drops.drop(call, NAME, purge=True)
     assert kinds(bench.events) == [TableDropped, PurgeStarted, PurgeCompleted]
 
 
 def test_synchronous_deletes_before_the_answer(drops: Callable[..., Drops]) -> None:
     bench = drops("synchronous")
-    bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    bench.kernel.purge.drops.drop(bench.call, NAME, purge=True)
     assert bench.table.remaining() == []
     row = bench.job()
     assert (row.state, row.attempts, progress_of(row).deleted) == ("succeeded", 1, 6)
@@ -177,7 +177,7 @@ def test_synchronous_deletes_before_the_answer(drops: Callable[..., Drops]) -> N
 
 def test_a_purger_of_another_package_is_called_after_the_drop(drops: Callable[..., Drops]) -> None:
     bench = drops(OWN, colour="red")
-    bench.kernel.drops.drop(bench.call, NAME, purge=True, request_id="r1")
+    bench.kernel.purge.drops.drop(bench.call, NAME, purge=True, request_id="r1")
     (purger,) = made
     (request,) = purger.requests
     assert purger.properties == {"colour": "red"}
@@ -196,8 +196,8 @@ def test_a_purger_of_another_package_is_called_after_the_drop(drops: Callable[..
 def test_a_purger_that_fails_is_called_again_by_a_worker(drops: Callable[..., Drops]) -> None:
     bench = drops(OWN, failures="1")
     with pytest.raises(PurgeFailedError, match=r"Table ns.t is dropped.* RuntimeError. Job .* tries again"):
-        bench.kernel.drops.drop(bench.call, NAME, purge=True)
-    assert not bench.kernel.tables.list(bench.call, NAME.namespace, ALL).items
+        bench.kernel.purge.drops.drop(bench.call, NAME, purge=True)
+    assert not bench.kernel.catalog.tables.list(bench.call, NAME.namespace, ALL).items
     assert (bench.job().state, bench.job().last_error) == ("waiting", "internal error: RuntimeError")
     assert bench.drain() == Drained(succeeded=1)
     assert [request.attempt for request in made[0].requests] == [1, 2]
@@ -207,7 +207,7 @@ def test_a_purger_that_fails_is_called_again_by_a_worker(drops: Callable[..., Dr
 def test_a_purger_that_always_fails_ends_as_dead_letter(drops: Callable[..., Drops]) -> None:
     bench = drops(OWN, failures="9")
     with pytest.raises(PurgeFailedError):
-        bench.kernel.drops.drop(bench.call, NAME, purge=True)
+        bench.kernel.purge.drops.drop(bench.call, NAME, purge=True)
     assert [bench.drain(), bench.drain()] == [Drained(waiting=1), Drained(failed=1)]
     assert bench.kernel.jobs.word(bench.job()) == "DEAD_LETTER"
     failed = bench.events[-1]
@@ -223,7 +223,7 @@ from tests.unit.purge.kernels import NAME, PurgeBench
 properties = {{"log": sys.argv[2], "killed-after": "1"}}
 bench = PurgeBench(Path(sys.argv[1]), PurgeSettings(purger="{__name__}:OutboxPurger", properties=properties))
 bench.new_table("t")
-bench.kernel.drops.drop(bench.call, NAME, purge=True)
+bench.kernel.purge.drops.drop(bench.call, NAME, purge=True)
 """
 
 
@@ -237,8 +237,8 @@ def test_a_purger_that_was_killed_goes_on_from_its_rows(tmp_path: Path) -> None:
     clock.ms += purge.lease_timeout_ms + purge.backoff_max_ms
     kernel = open_kernel(settings, clock=clock)
     gateway = settings.gateway
-    call = kernel.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
-    assert kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    call = kernel.catalog.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
+    assert kernel.purge.queue.drain_once() == Drained(succeeded=1)
     (job,) = kernel.jobs.list(call)
     assert job.attempts == 2
     assert log.read_text().splitlines() == ["1: 0", "1: 1", "2: 2", "2: 3"]
@@ -250,12 +250,12 @@ def test_a_purger_that_was_killed_goes_on_from_its_rows(tmp_path: Path) -> None:
 def test_a_process_with_another_purger_leaves_the_files(drops: Callable[..., Drops]) -> None:
     bench = drops(OWN, failures="1")
     with pytest.raises(PurgeFailedError):
-        bench.kernel.drops.drop(bench.call, NAME, purge=True)
+        bench.kernel.purge.drops.drop(bench.call, NAME, purge=True)
     other = open_kernel(
         msgspec.structs.replace(bench.settings, purge=PurgeSettings(purger="synchronous")), clock=bench.clock
     )
     bench.clock.ms = bench.job().not_before_ms
-    assert other.purge_queue.drain_once() == Drained(waiting=1)
+    assert other.purge.queue.drain_once() == Drained(waiting=1)
     other.close()
     assert bench.job().last_error == (
         "The purger recording is not the one of this process: floecat.purge.purger is synchronous"
@@ -273,7 +273,7 @@ def test_the_example_of_the_documentation(
     monkeypatch.delitem(sys.modules, "audit_purger", raising=False)
     log = tmp_path / "purges.jsonl"
     bench = drops("audit_purger:AuditPurger", file=str(log))
-    bench.kernel.drops.drop(bench.call, NAME, purge=True, request_id="r1")
+    bench.kernel.purge.drops.drop(bench.call, NAME, purge=True, request_id="r1")
     (entry,) = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     assert (entry["table"], entry["dropped_by"], entry["request"]) == ("ns.t", "anna", "r1")
     assert entry["metadata_location"] == bench.table.metadata_location
@@ -290,7 +290,7 @@ def test_a_purger_is_found_by_its_entry_point(
     (package / "entry_points.txt").write_text(f"[floecat.purgers]\nrecorder = {OWN}\n")
     monkeypatch.syspath_prepend(str(package.parent))
     bench = drops("recorder")
-    bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    bench.kernel.purge.drops.drop(bench.call, NAME, purge=True)
     assert len(made[0].requests) == 1
     assert bench.job().state == "succeeded"
 
@@ -318,6 +318,6 @@ def test_a_listener_that_fails_is_counted(drops: Callable[..., Drops]) -> None:
         raise StorageUnavailableError(f"away for {event.identifier}")
 
     bench.kernel.listeners.add(failing)
-    bench.kernel.drops.drop(bench.call, NAME, purge=True)
+    bench.kernel.purge.drops.drop(bench.call, NAME, purge=True)
     assert bench.table.remaining() == []
     assert bench.kernel.listeners.failures == 3

@@ -487,7 +487,7 @@ def test_an_idle_worker_can_be_woken(
     try:
         time.sleep(0.1)
         job = catalog.dropped(new_table(files, f"{warehouse}/t"))
-        worker.wake()
+        queue.wake()
         wait_for(lambda: catalog.job(job).state == "succeeded")
     finally:
         worker.stop()

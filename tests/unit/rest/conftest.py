@@ -42,7 +42,9 @@ def opened_kernel(settings: Settings) -> Iterator[Kernel]:
     """The real kernel over these settings, with the default catalog."""
     with kernel(settings) as opened:
         account_id = settings.gateway.default_account_id
-        opened.catalogs.ensure(account_id, settings.gateway.default_prefix, settings.warehouse_location)
+        opened.catalog.catalogs.ensure(
+            account_id, settings.gateway.default_prefix, settings.warehouse_location
+        )
         yield opened
 
 

@@ -129,7 +129,7 @@ def failing(opened_kernel: Kernel, monkeypatch):
         def load(*_, **__):
             raise error
 
-        monkeypatch.setattr(opened_kernel.namespaces, "load", load)
+        monkeypatch.setattr(opened_kernel.catalog.namespaces, "load", load)
 
     return fail
 

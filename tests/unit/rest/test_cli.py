@@ -355,10 +355,10 @@ def test_catalogs_are_changed_and_deleted() -> None:
     assert changed_again["allowed-locations"] == ["s3://b"]
     settings = load_settings()
     with kernel(settings) as opened:
-        call = opened.calls.open(Principal("anna", settings.gateway.default_account_id), "lake")
-        opened.namespaces.create(call, ("ns",), {})
+        call = opened.catalog.calls.open(Principal("anna", settings.gateway.default_account_id), "lake")
+        opened.catalog.namespaces.create(call, ("ns",), {})
         assert one_error(run("catalog", "delete", "lake"), 1) == "Catalog lake is not empty (namespaces: 1)"
-        opened.namespaces.drop(call, ("ns",))
+        opened.catalog.namespaces.drop(call, ("ns",))
     assert run("catalog", "delete", "lake").stdout == "Deleted catalog lake\n"
     assert one_error(run("catalog", "delete", "lake"), 1) == "Warehouse does not exist: lake"
 
@@ -434,10 +434,12 @@ def test_tables_and_namespaces_are_listed_and_shown(lake: Path) -> None:
     settings = load_settings()
     with kernel(settings) as opened:
         gateway = settings.gateway
-        call = opened.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
-        opened.namespaces.create(call, ("a", "x.y"), {})
+        call = opened.catalog.calls.open(
+            Principal("anna", gateway.default_account_id), gateway.default_prefix
+        )
+        opened.catalog.namespaces.create(call, ("a", "x.y"), {})
         table = CreateTable(name="t", schema=SCHEMA, properties={"owner": "anna"})
-        opened.commits.create_table(call, ("a", "x.y"), table)
+        opened.commits.tables.create_table(call, ("a", "x.y"), table)
     assert run("namespace", "list").stdout.split() == ["namespace", "a", 'a."x.y"', "b"]
     assert objects("namespace", "list", "a") == [{"namespace": ["a", "x.y"]}]
     assert one_error(run("namespace", "list", "c"), 1) == "Namespace does not exist: c"
@@ -535,9 +537,11 @@ def test_orphan_files_are_listed_and_deleted(lake: Path) -> None:
     settings = load_settings()
     with kernel(settings) as opened:
         gateway = settings.gateway
-        call = opened.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
-        opened.namespaces.create(call, ("ns",), {})
-        opened.commits.create_table(call, ("ns",), CreateTable(name="t", schema=SCHEMA))
+        call = opened.catalog.calls.open(
+            Principal("anna", gateway.default_account_id), gateway.default_prefix
+        )
+        opened.catalog.namespaces.create(call, ("ns",), {})
+        opened.commits.tables.create_table(call, ("ns",), CreateTable(name="t", schema=SCHEMA))
     folder = next((Path(settings.data_dir) / "warehouse" / "ns").glob("t-*"))
     stray = folder / "data" / "stray.parquet"
     stray.write_bytes(b"rows")
@@ -723,9 +727,11 @@ def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
     settings = load_settings()
     with kernel(settings) as opened:
         gateway = settings.gateway
-        call = opened.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
-        opened.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
-        (made,) = opened.purges.list(call)
+        call = opened.catalog.calls.open(
+            Principal("anna", gateway.default_account_id), gateway.default_prefix
+        )
+        opened.purge.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
+        (made,) = opened.purge.operations.list(call)
     purge_id = str(made.id)
     (line,) = run("purge", "list", "--table", "ns.orders", "--state", "pending").stdout.splitlines()[1:]
     assert line.split()[:6] == [purge_id, "ns.orders", "PENDING", "0/5", "0", "0"]
@@ -735,7 +741,7 @@ def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
     assert "it is CANCELLED" in one_error(run("purge", "cancel", purge_id), 1)
     assert "is due now" in run("purge", "retry", purge_id).stdout
     with kernel(settings) as opened:
-        opened.purge_queue.drain_once()
+        opened.purge.queue.drain_once()
     lines = run("purge", "watch", purge_id, "--json").stdout.splitlines()
     assert msgspec.json.decode(lines[-1])["state"] == "SUCCEEDED"
     assert run("purge", "watch").stdout.startswith("No purge is open")
@@ -770,8 +776,10 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     settings = load_settings()
     with kernel(settings) as opened:
         gateway = settings.gateway
-        call = opened.calls.open(Principal("anna", gateway.default_account_id), gateway.default_prefix)
-        opened.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
+        call = opened.catalog.calls.open(
+            Principal("anna", gateway.default_account_id), gateway.default_prefix
+        )
+        opened.purge.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
         (job,) = opened.jobs.list(call)
 
     def listed(*arguments: str) -> list[list[str]]:

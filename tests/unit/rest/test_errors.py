@@ -171,7 +171,7 @@ def test_an_unknown_path_is_answered_with_what_is_meant(client, path, hint):
 
 
 def test_a_catalog_may_have_the_name_of_the_version(client, opened_kernel, settings):
-    opened_kernel.catalogs.ensure(
+    opened_kernel.catalog.catalogs.ensure(
         settings.gateway.default_account_id, "v1", f"{settings.warehouse_location}/v1"
     )
     assert client.get("/v1/v1/namespaces").json()["namespaces"] == []

@@ -134,7 +134,7 @@ class Builds:
         options = BuildOptions(
             paths=known.paths,
             format_version=document.format_version,
-            position_delete_format=cast(DeleteFormat, self._settings.position_delete_format),
+            position_delete_format=cast("DeleteFormat", self._settings.position_delete_format),
             # version 3 numbers rows, and so needs the row count of every file
             read_footers=self._settings.missing_statistics == "read" or document.format_version >= 3,
             may_copy_files=self._settings.unnumbered_collections == "copy",

@@ -15,6 +15,7 @@ from floecat.entries.calls import Call
 from floecat.errors import FloecatError, NoSuchWarehouseError, PlanStoppedError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
+from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobCancelledError, RunningJob
 from floecat.planning.plans.plan_answers import TaskChunk, encode_error, task_list
 from floecat.planning.plans.plan_requests import PlannedScan
@@ -73,6 +74,7 @@ class PlanJobs:
             backoff=_BACKOFF,
             retention_ms=rows.ttl_ms,
         )
+        self.queue: Final = JobQueue(store, clock, self.kind)
 
     def job(
         self, plan_id: UUID, call: Call, identifier: TableIdentifier, entry_id: UUID, now_ms: int

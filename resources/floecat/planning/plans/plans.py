@@ -82,8 +82,6 @@ class PlanService:
         rows: PlanRows,
         work: PlanJobs,
         bounds: OpenQueries,
-        *,
-        wake: Callable[[], None],
     ) -> None:
         """Puts the service together.
 
@@ -94,7 +92,6 @@ class PlanService:
             rows: finds plans.
             work: makes jobs of plans.
             bounds: how many may be open.
-            wake: called when there is a job, so that a worker of this process looks for it.
         """
         self._store = store
         self._clock = clock
@@ -104,7 +101,6 @@ class PlanService:
         self._rows = rows
         self._work = work
         self._bounds = bounds
-        self._wake = wake
 
     def plan(
         self, call: Call, identifier: TableIdentifier, sent: PlanTableScan, client: PlanClient
@@ -274,7 +270,7 @@ class PlanService:
         job = self._work.job(plan_id, plan.call, plan.identifier, plan.entry.row.id, self._clock.now_ms())
         row = PlanRow(plan_id, plan.entry.row.id, plan.scan.encode())
         self._insert(plan, query, row, [], lambda conn: jobs.insert(conn, job))
-        self._wake()
+        self._work.queue.wake()
         return PlanAnswer(plan_id, "submitted")
 
     def _insert(

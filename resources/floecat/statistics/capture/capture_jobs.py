@@ -46,7 +46,6 @@ class CaptureJobs:
         groups: the queue of groups.
         publications: the queue of statistics files that wait until nobody works on their table.
         requests: asks for captures.
-        wake: called when a capture, or a group, is due.
     """
 
     def __init__(
@@ -55,8 +54,6 @@ class CaptureJobs:
         clock: Clock,
         settings: StatisticsSettings,
         open_work: Callable[[CaptureJobs], CaptureWork],
-        *,
-        wake: Callable[[], None],
     ) -> None:
         """Opens nothing.
 
@@ -64,13 +61,11 @@ class CaptureJobs:
             store: holds the jobs.
             settings: of statistics.
             open_work: makes what does the work, once.
-            wake: called when a capture, or a group, is due.
         """
         self._store = store
         self._clock = clock
         self._settings = settings
         self._open_work = open_work
-        self.wake = wake
         self._lock = Lock()
         self._work: CaptureWork | None = None
         self._seen_loads = 0
@@ -79,7 +74,7 @@ class CaptureJobs:
         self.groups = JobQueue(store, clock, self._kind(GROUP, self.work_on_group, self._group_ended))
         publication = self._kind(PUBLICATION, self._publish, lambda *_: None)
         self.publications = JobQueue(store, clock, publication)
-        self.requests = CaptureRequests(store, clock, capture, publication, wake)
+        self.requests = CaptureRequests(store, clock, capture, publication, self.wake)
 
     def _kind(
         self,
@@ -102,6 +97,11 @@ class CaptureJobs:
     def queues(self) -> tuple[JobQueue, ...]:
         """All of them."""
         return self.captures, self.groups, self.publications
+
+    def wake(self) -> None:
+        """Has the workers of this process look for what is due."""
+        for queue in self.queues:
+            queue.wake()
 
     def work(self) -> CaptureWork:
         """What does the work."""

@@ -60,9 +60,9 @@ def table(tmp_path: Path) -> DeltaWriter:
 
 def build(lake: Lake, table: DeltaWriter, runner: Runner | None = None) -> dict[str, bytes]:
     """Makes all versions, and returns the artifacts; storage is then as before."""
-    made = lake.kernel.delta_registration.register(lake.call, ("ns",), "t", table.folder.as_uri(), read=False)
+    made = lake.kernel.delta.registration.register(lake.call, ("ns",), "t", table.folder.as_uri(), read=False)
     wanted = lake.delta_entry(made.identifier)
-    compat = lake.kernel.compat
+    compat = lake.kernel.delta.refresh_service
     assert compat is not None
     try:
         run_chunks = runner(wanted.allowed) if runner else None

@@ -42,15 +42,15 @@ class Worker:
 def open_pipeline(lake: Lake, worker: Any = None, **options: Any) -> DeltaPipeline:
     return DeltaPipeline(
         lake.kernel.store,
-        lake.kernel.storages,
-        worker or lake.kernel.compat,
+        lake.kernel.parts.storages,
+        worker or lake.kernel.delta.refresh_service,
         **options,
     )
 
 
 def register(lake: Lake, name: str, *, read: bool = True, files: int = 1) -> Any:
     writer = delta_table(lake.root / name, files=files)
-    lake.kernel.delta_registration.register(lake.call, ("ns",), name, writer.folder.as_uri(), read=read)
+    lake.kernel.delta.registration.register(lake.call, ("ns",), name, writer.folder.as_uri(), read=read)
     return writer
 
 
@@ -84,9 +84,9 @@ def test_pages_follow_each_other_over_catalogs(lake: Lake) -> None:
         register(lake, name, read=False)
     kernel = lake.kernel
     account = kernel.settings.gateway.default_account_id
-    other = kernel.catalogs.create(account, "other", (lake.root / "other").as_uri())
+    other = kernel.catalog.catalogs.create(account, "other", (lake.root / "other").as_uri())
     lake.call = msgspec.structs.replace(lake.call, catalog=other)
-    kernel.namespaces.create(lake.call, ("ns",), {})
+    kernel.catalog.namespaces.create(lake.call, ("ns",), {})
     for name in names[3:]:
         register(lake, name, read=False)
     found, after = [], None
@@ -269,7 +269,7 @@ def test_what_is_no_delta_table_is_told(lake: Lake, what: str) -> None:
     if what == "unknown":
         wanted = uuid4()
     else:
-        lake.kernel.tables.drop(lake.call, TableIdentifier(("ns",), "a"))
+        lake.kernel.catalog.tables.drop(lake.call, TableIdentifier(("ns",), "a"))
     made = open_pipeline(lake)
     for ask in (
         lambda: made.materialise(wanted, lambda *_: None),
@@ -291,7 +291,7 @@ def test_connectors_that_are_due_are_told(lake: Lake) -> None:
     made = open_pipeline(lake)
     now_ms = lake.kernel.clock.now_ms()
     assert not made.has_due_connector(now_ms)
-    lake.kernel.connectors.create(lake.call, NewConnector("c", "delta", lake.root.as_uri()))
+    lake.kernel.connectors.connectors.create(lake.call, NewConnector("c", "delta", lake.root.as_uri()))
     assert made.has_due_connector(lake.kernel.clock.now_ms())
-    list(lake.kernel.connector_scans.scan_due())
+    list(lake.kernel.connectors.scans.scan_due())
     assert not made.has_due_connector(lake.kernel.clock.now_ms())

@@ -170,7 +170,7 @@ def test_a_lost_manifest_is_an_error(lake: Lake, writer: DeltaWriter) -> None:
 
 def test_a_table_that_was_never_read_cannot_be_counted(lake: Lake) -> None:
     made = delta_table(lake.root / "t")
-    lake.kernel.delta_registration.register(lake.call, ("ns",), "t", made.folder.as_uri(), read=False)
+    lake.kernel.delta.registration.register(lake.call, ("ns",), "t", made.folder.as_uri(), read=False)
     with pytest.raises(NoSuchTableError, match="has not been read yet"):
         numbers(lake)
 

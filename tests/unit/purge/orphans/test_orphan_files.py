@@ -55,8 +55,10 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 
 @pytest.fixture
 def call(kernel: Kernel) -> Call:
-    made = kernel.calls.open(Principal("tester", kernel.settings.gateway.default_account_id), "floecat")
-    kernel.namespaces.create(made, ("ns",), {})
+    made = kernel.catalog.calls.open(
+        Principal("tester", kernel.settings.gateway.default_account_id), "floecat"
+    )
+    kernel.catalog.namespaces.create(made, ("ns",), {})
     return made
 
 
@@ -77,7 +79,7 @@ def named(name: str) -> TableIdentifier:
 
 
 def register(kernel: Kernel, call: Call, table: TableFiles, name: str = "t") -> None:
-    kernel.registration.register_table(call, ("ns",), name, table.metadata_location)
+    kernel.commits.registration.register_table(call, ("ns",), name, table.metadata_location)
 
 
 def stray(table: TableFiles, name: str = "data/stray.parquet") -> str:
@@ -102,7 +104,7 @@ def orphans(
     kernel: Kernel, call: Call, name: str = "t", *, delete: bool = False
 ) -> tuple[set[str], OrphanReport]:
     found: list[FileEntry] = []
-    report = kernel.orphans.find(call, named(name), delete=delete, found=found.append)
+    report = kernel.purge.orphans.find(call, named(name), delete=delete, found=found.append)
     assert report.orphans == len(found)
     return {entry.location for entry in found}, report
 
@@ -138,7 +140,7 @@ def test_many_are_deleted_in_batches(kernel: Kernel, call: Call, table: TableFil
     register(kernel, call, table)
     lost = {stray(table, f"data/{number}/stray") for number in range(5)}
     steps: list[int] = []
-    kernel.orphans.find(call, named("t"), delete=True, progress=lambda step: steps.append(step.deleted))
+    kernel.purge.orphans.find(call, named("t"), delete=True, progress=lambda step: steps.append(step.deleted))
     assert steps == [0, 2, 4, 5]
     assert not any(kernel.files.exists(location) for location in lost)
 
@@ -149,7 +151,7 @@ def test_a_run_that_deletes_is_a_job(kernel: Kernel, call: Call, table: TableFil
     assert kernel.jobs.list(call, kinds=["orphan-files"]) == []
     stray(table)
     states: list[str] = []
-    kernel.orphans.find(
+    kernel.purge.orphans.find(
         call,
         named("t"),
         delete=True,
@@ -168,7 +170,7 @@ def test_a_run_whose_process_died_is_given_up(kernel: Kernel, call: Call, table:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        kernel.orphans.find(call, named("t"), delete=True, progress=die)
+        kernel.purge.orphans.find(call, named("t"), delete=True, progress=die)
     (job,) = kernel.jobs.list(call, kinds=["orphan-files"])
     assert (job.state, kernel.files.exists(lost)) == ("cancelled", False)
     kernel.jobs.retry(call, job.id)
@@ -189,8 +191,8 @@ def test_sidecars_of_the_table_stay(kernel: Kernel, call: Call, table: TableFile
     found: list[FileEntry] = []
     OrphanFiles(
         parts,
-        kernel.namespaces,
-        kernel.tables,
+        kernel.catalog.namespaces,
+        kernel.catalog.tables,
         needed,
         OrphanJobs(parts.store, parts.clock, lease_ms=60_000, retention_ms=0),
         batch_size=1,
@@ -211,7 +213,7 @@ def test_young_and_hidden_files_stay(kernel: Kernel, call: Call, table: TableFil
     assert (found, report.hidden) == ({young}, len(hidden))
     young = stray(table)
     os.utime(path_of(young), (seven_days_old, seven_days_old))
-    report = kernel.orphans.find(call, named("t"), delete=True, older_than_ms=8 * DAY_MS)
+    report = kernel.purge.orphans.find(call, named("t"), delete=True, older_than_ms=8 * DAY_MS)
     assert (report.orphans, report.young) == (0, 1)
     assert all(kernel.files.exists(location) for location in (young, hint, *hidden))
 
@@ -219,7 +221,7 @@ def test_young_and_hidden_files_stay(kernel: Kernel, call: Call, table: TableFil
 def test_the_grace_time_is_at_least_a_day(kernel: Kernel, call: Call, table: TableFiles) -> None:
     register(kernel, call, table)
     with pytest.raises(BadRequestError, match="at least a day"):
-        kernel.orphans.find(call, named("t"), older_than_ms=DAY_MS - 1)
+        kernel.purge.orphans.find(call, named("t"), older_than_ms=DAY_MS - 1)
 
 
 def test_schemes_of_one_storage_are_the_same(kernel: Kernel, call: Call, table: TableFiles) -> None:
@@ -277,12 +279,12 @@ def test_other_tables_below_the_location_stay(kernel: Kernel, call: Call, table:
         files.commit()
         stray(files)
         register(kernel, call, files, name.replace("/", "-"))
-    kernel.drops.drop(call, named("gone"), purge=False)
+    kernel.purge.drops.drop(call, named("gone"), purge=False)
     version = Raw(json.dumps(view_version()).encode())
-    kernel.view_commits.create(call, ("ns",), CreateView("v", SCHEMA, version, location=table.path("view")))
+    kernel.commits.views.create(call, ("ns",), CreateView("v", SCHEMA, version, location=table.path("view")))
     same = at_the_same_location(table)
     register(kernel, call, same, "same")
-    kernel.drops.drop(call, named("same"), purge=False)
+    kernel.purge.drops.drop(call, named("same"), purge=False)
     lost = stray(table)
     assert orphans(kernel, call, delete=True)[0] == {lost}
     register(kernel, call, same, "same")
@@ -293,7 +295,7 @@ def test_old_metadata_files_of_the_table_itself_are_orphans(
     kernel: Kernel, call: Call, table: TableFiles
 ) -> None:
     register(kernel, call, table)
-    kernel.drops.drop(call, named("t"), purge=False)
+    kernel.purge.drops.drop(call, named("t"), purge=False)
     forgotten = table.metadata_location
     table.commit()
     table.metadata_log = []
@@ -308,9 +310,9 @@ def test_open_purges_and_staged_tables_keep_their_files(
     register(kernel, call, table)
     dropped = at_the_same_location(table)
     register(kernel, call, dropped, "dropped")
-    kernel.drops.drop(call, named("dropped"), purge=True)
+    kernel.purge.drops.drop(call, named("dropped"), purge=True)
     request = CreateTable(name="s", schema=SCHEMA, location=table.path("staged"), stage_create=True)
-    kernel.commits.create_table(call, ("ns",), request)
+    kernel.commits.tables.create_table(call, ("ns",), request)
     stray(table, "staged/data/x")
     lost = stray(table)
     assert orphans(kernel, call, delete=True)[0] == {lost}
@@ -325,10 +327,12 @@ def test_a_file_that_is_committed_meanwhile_stays(kernel: Kernel, call: Call, ta
         if table.written[-1] != saved:
             table.append(saved)
             table.commit()
-            kernel.registration.register_table(call, ("ns",), "t", table.metadata_location, overwrite=True)
+            kernel.commits.registration.register_table(
+                call, ("ns",), "t", table.metadata_location, overwrite=True
+            )
             table.written.append(saved)
 
-    report = kernel.orphans.find(call, named("t"), delete=True, found=commit)
+    report = kernel.purge.orphans.find(call, named("t"), delete=True, found=commit)
     assert (report.orphans, report.deleted) == (2, 1)
     assert (kernel.files.exists(saved), kernel.files.exists(lost)) == (True, False)
 

@@ -49,8 +49,8 @@ def kernel(tmp_path: Path, s3_server: S3Server, s3_bucket: str) -> Iterator[Kern
 def test_an_s3a_table_has_no_orphans_but_the_stray_file(
     kernel: Kernel, s3_bucket: str, registered_as: str
 ) -> None:
-    call = kernel.calls.open(Principal("anna", kernel.settings.gateway.default_account_id), "floecat")
-    kernel.namespaces.create(call, ("ns",), {})
+    call = kernel.catalog.calls.open(Principal("anna", kernel.settings.gateway.default_account_id), "floecat")
+    kernel.catalog.namespaces.create(call, ("ns",), {})
     table = TableFiles(kernel.files, f"s3a://{s3_bucket}/warehouse/ns/t")
     table.append(count=3)
     table.location = f"s3n://{s3_bucket}/warehouse/ns/t"
@@ -58,12 +58,12 @@ def test_an_s3a_table_has_no_orphans_but_the_stray_file(
     table.add_statistics()
     table.location = f"{registered_as}://{s3_bucket}/warehouse/ns/t"
     table.commit()
-    kernel.registration.register_table(call, ("ns",), "t", table.metadata_location)
+    kernel.commits.registration.register_table(call, ("ns",), "t", table.metadata_location)
     found: list[FileEntry] = []
     name = TableIdentifier(("ns",), "t")
-    assert kernel.orphans.find(call, name).orphans == 0
+    assert kernel.purge.orphans.find(call, name).orphans == 0
     table.files.write_new(table.path("data/stray.parquet"), b"x")
-    report = kernel.orphans.find(call, name, delete=True, found=found.append)
+    report = kernel.purge.orphans.find(call, name, delete=True, found=found.append)
     assert [entry.location for entry in found] == [f"s3://{s3_bucket}/warehouse/ns/t/data/stray.parquet"]
     assert (report.deleted, report.listed) == (1, len(table.written) + 1)
     assert table.remaining() == table.written

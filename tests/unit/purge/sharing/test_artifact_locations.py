@@ -39,14 +39,14 @@ def put(bench: PurgeBench, name: str, locations: list[str]) -> None:
         IndexArtifact(target=FileTarget(f"data/{number}.parquet"), artifact_uri=location)
         for number, location in enumerate(locations)
     ]
-    bench.kernel.index_artifacts.put(bench.call, TableIdentifier(("ns",), name), None, artifacts)
+    bench.kernel.statistics.index_artifacts.put(bench.call, TableIdentifier(("ns",), name), None, artifacts)
 
 
 def test_they_go_with_the_table(bench: PurgeBench) -> None:
     table, _ = with_artifacts(bench, "t", *(f"index/{number}.idx" for number in range(5)))
     bench.drop(NAME)
     assert len(table.remaining()) == len(table.written)
-    assert bench.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    assert bench.kernel.purge.queue.drain_once() == Drained(succeeded=1)
     assert table.remaining() == []
 
 
@@ -56,7 +56,7 @@ def test_those_of_a_live_table_stay(bench: PurgeBench) -> None:
     bench.register(table, "twin")
     put(bench, "twin", written[:1])
     bench.drop(NAME)
-    assert bench.kernel.purge_queue.drain_once() == Drained(succeeded=1)
+    assert bench.kernel.purge.queue.drain_once() == Drained(succeeded=1)
     assert [place for place in written if table.files.exists(place)] == written[:1]
     assert table.files.exists(table.metadata_location)
 
@@ -67,7 +67,9 @@ def test_they_are_no_orphans_of_a_live_table(bench: PurgeBench) -> None:
     bench.clock.ms = SystemClock().now_ms() + LATER_MS
     found: list[str] = []
     note: Callable[..., None] = lambda entry: found.append(entry.location)  # noqa: E731
-    report = bench.kernel.orphans.find(bench.call, NAME, older_than_ms=LATER_MS // 2, delete=True, found=note)
+    report = bench.kernel.purge.orphans.find(
+        bench.call, NAME, older_than_ms=LATER_MS // 2, delete=True, found=note
+    )
     assert found == [stray]
     assert report.deleted == 1
     assert table.files.exists(written[0])

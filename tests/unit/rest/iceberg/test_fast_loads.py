@@ -52,12 +52,12 @@ def client(kernel: Kernel) -> Iterator[TestClient]:
 def at_once(kernel: Kernel, path: str, client: TestClient, encoding: str = "identity") -> bool:
     """Whether a request needs no thread: such a load asks `FastLoads` and nothing else."""
     asked = []
-    load = kernel.loader.start
-    kernel.loader.start = lambda *arguments: asked.append(path) or load(*arguments)  # type: ignore[method-assign]
+    load = kernel.catalog.loader.start
+    kernel.catalog.loader.start = lambda *arguments: asked.append(path) or load(*arguments)  # type: ignore[method-assign]
     try:
         assert client.get(path, headers={"accept-encoding": encoding}).status_code in (200, 304)
     finally:
-        del kernel.loader.start
+        del kernel.catalog.loader.start
     return not asked
 
 
@@ -110,13 +110,15 @@ def test_a_large_answer_that_is_compressed_already_is_sent_at_once(
 
 def test_a_load_from_memory_is_one_statement(kernel: Kernel, client: TestClient) -> None:
     client.get(TABLE).raise_for_status()
-    call = kernel.calls.open(Principal(DEVELOPER, kernel.settings.gateway.default_account_id), "floecat")
+    call = kernel.catalog.calls.open(
+        Principal(DEVELOPER, kernel.settings.gateway.default_account_id), "floecat"
+    )
     identifier = TableIdentifier(("a", "b"), "t")
     with kernel.store.count_statements() as counter:
-        load = kernel.fast_loads.load(call, identifier, "all", None)
+        load = kernel.catalog.fast_loads.load(call, identifier, "all", None)
         assert load.state == ("waits" if kernel.store.at_once is None else "loaded")
         if load.state == "waits":
-            load = kernel.fast_loads.load(call, identifier, "all", None, may_wait=True)
+            load = kernel.catalog.fast_loads.load(call, identifier, "all", None, may_wait=True)
     assert load.state == "loaded"
     assert load.table is not None
     assert (counter.statements, counter.transactions) == (1, 0)
@@ -179,8 +181,8 @@ def test_a_delta_table_is_answered_at_once_until_its_log_is_due(
     slow = client.get(f"{table}?snapshots=all&unknown=1")
     assert at_once(kernel, table, client)
     assert client.get(table).content == slow.content
-    assert kernel.compat is not None
-    kernel.compat._looks.clear()  # as when the time has come
+    assert kernel.delta.refresh_service is not None
+    kernel.delta.refresh_service._looks.clear()  # as when the time has come
     assert not at_once(kernel, table, client)
     assert at_once(kernel, table, client)
 
@@ -201,7 +203,7 @@ def test_a_store_that_fails_is_answered_in_shape(
     client.get(TABLE).raise_for_status()
     remote = kernel.store.at_once is None
     for method in ("find_table", "confirm_table"):
-        monkeypatch.setattr(kernel.entries, method, fail)
+        monkeypatch.setattr(kernel.parts.entries, method, fail)
     answer = client.get(TABLE)
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"

@@ -35,7 +35,7 @@ class Labelled:
 
     def __init__(self, kernel: Kernel) -> None:
         self.labels: Labels | None = None
-        self._entries = kernel.entries
+        self._entries = kernel.parts.entries
 
     def __enter__(self) -> Labelled:
         for name in ("find_table", "confirm_table", "last_seen_table", "find_view"):

@@ -38,7 +38,7 @@ def test_catalogs_are_created_where_the_operator_allows_it_and_listed(client, op
     assert made.json() == client.get(f"{PATHS}/made").json()
     assert client.post(PATHS, json=body | {"storage-location": f"{lakes}/made"}).status_code == 409
     listed = [catalog["name"] for catalog in client.get(PATHS).json()["catalogs"]]
-    assert listed == [catalog.name for catalog in opened_kernel.catalogs.list(account)]
+    assert listed == [catalog.name for catalog in opened_kernel.catalog.catalogs.list(account)]
     paged, token = [], ""
     while token is not None:
         page = client.get(PATHS, params={"pageSize": 1, "pageToken": token}).json()
@@ -53,7 +53,7 @@ def test_catalogs_are_created_where_the_operator_allows_it_and_listed(client, op
 def test_an_empty_catalog_is_deleted(client, opened_kernel):
     account = opened_kernel.settings.gateway.default_account_id
     location = f"{opened_kernel.settings.warehouse_location}-short"
-    opened_kernel.catalogs.create(account, "short", location)
+    opened_kernel.catalog.catalogs.create(account, "short", location)
     path = "/management/v1/catalogs/short"
     assert client.post("/v1/short/namespaces", json={"namespace": ["ns"]}).is_success
     refused = client.delete(path)

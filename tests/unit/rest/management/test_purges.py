@@ -72,7 +72,7 @@ def test_pages(client, namespace, purge):
 
 
 def test_a_purge_ends_with_what_it_did(client, opened_kernel, purge):
-    opened_kernel.purge_queue.drain_once()
+    opened_kernel.purge.queue.drain_once()
     done = client.get(f"{PATH}/{purge['id']}").json()
     assert (done["state"], done["attempts"]) == ("SUCCEEDED", 1)
     assert done["worker"] == server_identity()
@@ -93,7 +93,7 @@ def test_one_that_has_not_begun_is_cancelled_and_retried(client, purge):
 
 
 def test_one_that_has_begun_is_cancelled_by_force_alone(client, opened_kernel, purge):
-    claimed = opened_kernel.purge_queue.claim(limit=100)
+    claimed = opened_kernel.purge.queue.claim(limit=100)
     assert purge["id"] in [str(row.id) for row in claimed]
     refused = client.post(f"{PATH}/{purge['id']}/cancel")
     assert refused.status_code == 409
@@ -123,7 +123,7 @@ def value(client, name):
 
 
 def test_gauges_show_what_waits(client, opened_kernel, namespace):
-    opened_kernel.purge_queue.drain_once()
+    opened_kernel.purge.queue.drain_once()
     before = value(client, 'floecat_purge_jobs{state="pending"}')
     drop(client, namespace, "t")
     assert value(client, 'floecat_purge_jobs{state="pending"}') == before + 1

@@ -110,7 +110,7 @@ def made(client, opened_kernel):
     client.delete(f"{tables}/dropped?purgeRequested=true").raise_for_status()
     settings = opened_kernel.settings
     location = f"{settings.warehouse_location}/documented"
-    opened_kernel.catalogs.create(
+    opened_kernel.catalog.catalogs.create(
         settings.gateway.default_account_id, "spare", f"{settings.warehouse_location}-spare"
     )
     log = Path(location.removeprefix("file://"), "_delta_log")

@@ -5,7 +5,6 @@ A task reads its file in a process of its own, with the bounds that captures hav
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
@@ -17,7 +16,6 @@ from floecat.statistics.capture.reading.file_groups import read_elsewhere, read_
 from floecat.statistics.capture.reading.processes import CaptureProcesses, Check
 from floecat.statistics.files.summaries import DataFile
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.struct_types import prepare_struct_types
 from floecat_assets.spark.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -92,14 +90,9 @@ def read_data_files(
     for file in files:
         opener = storage.opener(file.location)
         place, _ = openers.setdefault(id(opener), (len(openers), opener))
-        sent.append(pickle.dumps(_Sent(file, place)))
+        sent.append(_Sent(file, place))
     shared = _Shared(source, tuple(opener for _, opener in openers.values()), reading, bounds)
-    # answers come from executors that ran this code
-    answers = [pickle.loads(each) for each in run_tasks(session, partial(_read, shared), sent)]  # noqa: S301
-    for answer in answers:
-        if isinstance(answer, Exception):
-            raise answer
-    return answers
+    return run_tasks(session, partial(_read, shared), sent, passed=(UnavailableError,))
 
 
 def page_indexes_on(open_spark: Callable[[], SparkSession], bounds: FileBounds) -> ReadIndexes:
@@ -113,18 +106,9 @@ def page_indexes_on(open_spark: Callable[[], SparkSession], bounds: FileBounds) 
     return read
 
 
-def _read(shared: _Shared, packed: bytes) -> bytes:
+def _read(shared: _Shared, sent: _Sent) -> Any:
     """Runs on an executor."""
-    prepare_struct_types()
-    sent: _Sent = pickle.loads(packed)  # noqa: S301 - the driver sent it
-    answer: Any
-    try:
-        read = partial(_read_here, shared, sent.opener)
-        answer = read_elsewhere(_processes(shared.bounds).run, read, sent.file)
-    except UnavailableError as error:
-        # handled by type in the driver; anything else fails the task
-        answer = error.with_traceback(None)
-    return pickle.dumps(answer)
+    return read_elsewhere(_processes(shared.bounds).run, partial(_read_here, shared, sent.opener), sent.file)
 
 
 @cache

@@ -1,14 +1,13 @@
 """Chunks of a Delta version, built by Spark's executors: the same bytes as built by threads of one process.
 
 Executors read the deletion vectors and footers of a chunk and write its delete files and manifests; the
-driver sends them the log entries and gets back what goes into the manifest list. Executors need this package
-and `floecat` installed.
+driver sends them the log entries and gets back what goes into the manifest list.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.memory_budget import MemoryBudget
-from floecat.struct_types import prepare_struct_types
 from floecat_assets.spark.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -36,7 +34,8 @@ _MOST_BYTES = 128 << 20
 
 _IS_ADDED = "is added"
 
-_Answer = ChunkManifests | Exception
+_Chunk = tuple[int, bytes]
+"""A chunk with its number."""
 
 
 @dataclass(frozen=True)
@@ -64,47 +63,39 @@ def spark_chunks(
         shared = _Shared(context, open_files, allowed)
         made: list[ChunkManifests] = []
         for job in _jobs(chunks):
-            for packed in run_tasks(session, partial(_build, shared), job):
-                # answers come from executors that ran this code
-                answer: _Answer = pickle.loads(packed)  # noqa: S301
-                if isinstance(answer, Exception):
-                    raise answer
-                made.append(answer)
+            made += run_tasks(
+                session,
+                partial(_build, shared),
+                job,
+                passed=(FloecatError, NameTakenError, ArtifactLostError),
+            )
         return made
 
     return run
 
 
-def _jobs(chunks: FileChunks) -> Iterator[list[bytes]]:
-    """Chunks with their numbers as they are sent, in jobs of bounded size."""
-    job: list[bytes] = []
+def _jobs(chunks: FileChunks) -> Iterator[list[_Chunk]]:
+    """Chunks as they are sent, in jobs of bounded size."""
+    job: list[_Chunk] = []
     size_bytes = 0
     for number, (files, is_added) in enumerate(chunks):
-        data = pickle.dumps((number, _packed(files, is_added)))
+        data = _packed(files, is_added)
         if job and size_bytes + len(data) > _MOST_BYTES:
             yield job
             job, size_bytes = [], 0
-        job.append(data)
+        job.append((number, data))
         size_bytes += len(data)
     if job:
         yield job
 
 
-def _build(shared: _Shared, sent: bytes) -> bytes:
+def _build(shared: _Shared, sent: _Chunk) -> ChunkManifests:
     """Runs on an executor."""
-    prepare_struct_types()
-    number, chunk = pickle.loads(sent)  # noqa: S301 - the driver sent it
+    number, chunk = sent
     files, is_added = _unpacked(chunk)
     artifacts = ArtifactFiles(shared.open_files(), shared.allowed, MemoryBudget())
-    answer: _Answer
-    try:
-        answer = build_chunk(shared.context, number, files, is_added, artifacts)
-    except (FloecatError, NameTakenError, ArtifactLostError) as error:
-        # callers handle these by type, so they are returned; anything else fails the task
-        answer = error.with_traceback(None)
-    finally:
-        artifacts.close()
-    return pickle.dumps(answer)
+    with closing(artifacts):
+        return build_chunk(shared.context, number, files, is_added, artifacts)
 
 
 def _packed(files: pa.Table, is_added: Any) -> bytes:

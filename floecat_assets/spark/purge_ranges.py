@@ -1,13 +1,11 @@
 """Files of large dropped tables, deleted by Spark's executors in ranges of manifests.
 
 Executors read manifests and delete what they name; the driver holds the lease of the job, gives out the
-ranges, and deletes manifests and metadata itself. Executors need this package and `floecat` installed. They
-get the keys of storage, and nothing keeps those.
+ranges, and deletes manifests and metadata itself.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,11 +34,4 @@ class SparkRanges:
     def __call__(self, ranges: Sequence[ManifestRange]) -> Sequence[RangeResult]:
         """Runs ranges, each as a task; see `RangeRunner`."""
         self.ranges += len(ranges)
-        packed = [pickle.dumps(each) for each in ranges]
-        # results come from executors that ran this code
-        return [pickle.loads(each) for each in run_tasks(self._open_spark(), _run, packed)]  # noqa: S301
-
-
-def _run(packed: bytes) -> bytes:
-    """Runs on an executor."""
-    return pickle.dumps(delete_range(pickle.loads(packed)))  # noqa: S301
+        return run_tasks(self._open_spark(), delete_range, ranges)

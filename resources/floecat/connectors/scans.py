@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -149,7 +150,14 @@ class ConnectorScans:
         self._registrations = registrations
         self._reading_s = reading_s
         self._limits = limits
-        self.kind = self._kind(lambda _report: None)
+        self.kind = JobKind(
+            name=SCAN_JOB,
+            work=self._work,
+            lease_ms=_LEASE_MS,
+            max_attempts=_MAX_ATTEMPTS,
+            backoff=Backoff(),
+            retention_ms=_RETENTION_MS,
+        )
 
     def scan(
         self, call: Call, name: str, told: Callable[[ScanProgress], None] = lambda _progress: None
@@ -176,31 +184,11 @@ class ConnectorScans:
             StoreUnavailableError: the store does not answer.
         """
         self._enqueue_due()
-        reports: list[ScanReport] = []
-
-        queue = JobQueue(self._store, self._clock, self._kind(reports.append))
-        while queue.drain_once(max_jobs=1).total:
+        queue = JobQueue(self._store, self._clock, self.kind)
+        while rows := queue.claim():
+            reports: list[ScanReport] = []
+            queue.work_on(rows[0], work=partial(self._work, told=reports.append))
             yield from reports
-            reports.clear()
-
-    def _kind(self, told: Callable[[ScanReport], None]) -> JobKind:
-        """Scheduled scans as a kind of job, whose reports go to `told`."""
-
-        def work(job: RunningJob) -> str | None:
-            report = self._work(job)
-            if report is None:
-                return "the connector was deleted"
-            told(report)
-            return report.summary
-
-        return JobKind(
-            name=SCAN_JOB,
-            work=work,
-            lease_ms=_LEASE_MS,
-            max_attempts=_MAX_ATTEMPTS,
-            backoff=Backoff(),
-            retention_ms=_RETENTION_MS,
-        )
 
     def _enqueue_due(self) -> None:
         """Inserts a job for each scan that is due, and sets its next one, in one transaction.
@@ -236,21 +224,23 @@ class ConnectorScans:
             dedup_key=str(row.id),
         )
 
-    def _work(self, job: RunningJob) -> ScanReport | None:
+    def _work(self, job: RunningJob, told: Callable[[ScanReport], None] = lambda _report: None) -> str | None:
         connector_id = msgspec.json.decode(job.row.payload, type=_ScanPayload).connector_id
         with self._store.read() as conn:
             row = connectors.get(conn, connector_id)
         if row is None:
-            return None
+            return "the connector was deleted"
         catalog = self._catalogs.by_id(row.catalog_id)
         # the principal that created the connector was asked then; a schedule has none
         call = Call(Principal(_PRINCIPAL, catalog.account_id), catalog, AllowAll())
 
-        def told(progress: ScanProgress) -> None:
+        def note(progress: ScanProgress) -> None:
             job.progress = msgspec.structs.asdict(progress)
             job.check()
 
-        return self._scan(call, row, told)
+        report = self._scan(call, row, note)
+        told(report)
+        return report.summary
 
     def _scan(self, call: Call, row: ConnectorRow, told: Callable[[ScanProgress], None]) -> ScanReport:
         report = ScanReport(row.name)

@@ -1,1 +1,1 @@
-"""Jobs: kinds of work that outlives a request, the loop that works on them, and an operator's view."""
+"""Jobs: kinds of work that outlives a request, the loop that works on them, groups, an operator's view."""

@@ -75,6 +75,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """How long a job is kept that succeeded or was cancelled."""
     words: Mapping[str, str] = {}
     """States in the words of this kind; a state that is left out keeps its name."""
+    lock: str | None = None
+    """Of the jobs with this lock that are about one subject, one works at a time. It keeps the lock while it
+    is put back; its groups, which have the same lock, extend it."""
     ended: Callable[[RunningJob, str, str | None], None] | None = None
     """Called by the worker that ended a job, with the state and the error; must not raise."""
     turns: Turns = msgspec.field(default_factory=Turns)
@@ -127,6 +130,32 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
+
+    def new_job_about(
+        self,
+        other: JobRow,
+        payload: msgspec.Struct,
+        now_ms: int,
+        *,
+        dedup_key: str,
+        parent_id: UUID | None = None,
+    ) -> JobRow:
+        """A job of this kind about the same as a job of another kind; see `new_job`."""
+        return self.new_job(
+            account_id=other.account_id,
+            catalog_id=other.catalog_id,
+            title=other.title,
+            subject=other.subject,
+            payload=payload,
+            created_by=other.created_by,
+            now_ms=now_ms,
+            parent_id=parent_id,
+            dedup_key=dedup_key,
+        )
+
+    def lock_of(self, subject: str) -> str | None:
+        """Name of the lease that locks a subject."""
+        return None if self.lock is None else f"{self.lock}:{subject}"
 
     def word(self, state: str) -> str:
         """A state in the words of this kind."""

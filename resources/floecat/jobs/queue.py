@@ -13,7 +13,7 @@ import uuid_utils.compat as uuids
 
 from floecat.clock import Clock
 from floecat.errors import FloecatError
-from floecat.jobs.kinds import JobKind
+from floecat.jobs.kinds import JobKind, Work
 from floecat.jobs.running import (
     JobAbandonedError,
     JobCancelledError,
@@ -22,14 +22,15 @@ from floecat.jobs.running import (
     RunningJob,
     WorkerStoppedError,
 )
-from floecat.store.database.engine import Store
-from floecat.store.jobs import job_claims
+from floecat.store.database.engine import Connection, Store
+from floecat.store.jobs import job_claims, jobs
 from floecat.store.jobs.jobs import DEFAULT_LANE, JobRow
 from floecat.store.jobs.leases import LeaseLostError
 
 __all__ = ["Drained", "JobQueue", "Worked", "server_identity"]
 
 _MAX_ERROR_LENGTH = 1000
+_LOCK_WAIT_MS = 250
 
 _log = logging.getLogger(__name__)
 
@@ -162,25 +163,58 @@ class JobQueue:
             started_at_ms=now_ms,
         )
 
-    def work_on(self, row: JobRow, stopped: Callable[[], bool] = lambda: False) -> Worked:
+    def offered(self, lane: str) -> list[JobRow]:
+        """The jobs that are offered in a lane now, of all catalogs, oldest first.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            return jobs.list_in_lane(conn, self.kind.name, lane, self._clock.now_ms())
+
+    def work_on_offered(self, lane: str, work: Work) -> tuple[JobRow, Worked] | None:
+        """Claims the job of a lane whose offer ends first, and works on it.
+
+        Args:
+            lane: where it is offered.
+            work: does the job in the way of that lane.
+
+        Returns:
+            The job as it was claimed, and what became of it; `None` if none is offered.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        rows = self.claim(lane=lane)
+        return (rows[0], self.work_on(rows[0], work=work)) if rows else None
+
+    def work_on(
+        self, row: JobRow, stopped: Callable[[], bool] = lambda: False, work: Work | None = None
+    ) -> Worked:
         """Works on a claimed job.
 
         Args:
             row: the job as it was claimed.
             stopped: asked by the job between its steps; true gives it back.
+            work: what is done; by default that of the kind.
 
         Raises:
             StoreUnavailableError: the store does not answer; the job is due again after its lease.
         """
-        return self._work(RunningJob(self._store, self._clock, row, self.kind.lease_ms, stopped))
+        lock = self.kind.lock_of(row.subject)
+        job = RunningJob(self._store, self._clock, row, self.kind.lease_ms, stopped, lock)
+        return self._work(job, work or self.kind.work)
 
-    def _work(self, job: RunningJob) -> Worked:
+    def _work(self, job: RunningJob, work: Work) -> Worked:
         row = job.row
         if row.attempts > row.max_attempts:
             return self._fail(job, f"gave up after {row.max_attempts} attempts", final=True)
         with job:
             try:
-                note = self.kind.work(job)
+                if not job.lock_subject():
+                    reason = f"another {row.kind} of {row.title} is under way"
+                    raise JobPostponedError(reason, self._clock.now_ms() + _LOCK_WAIT_MS, DEFAULT_LANE)
+                note = work(job)
             except LeaseLostError:
                 _log.warning("%s job %s of %s was taken over", row.kind, row.id, row.title)
                 return Worked("lost", "another worker took the job over")
@@ -193,7 +227,12 @@ class JobQueue:
                 return self._put_back(job, "the worker was stopped", self._clock.now_ms(), counts=False)
             except JobPostponedError as postponed:
                 return self._put_back(
-                    job, postponed.reason, postponed.until_ms, counts=False, lane=postponed.lane
+                    job,
+                    postponed.reason,
+                    postponed.until_ms,
+                    counts=False,
+                    lane=postponed.lane,
+                    keeps_lock=True,
                 )
             except FloecatError as error:
                 is_final = isinstance(error, JobFailedError) or row.attempts >= row.max_attempts
@@ -209,12 +248,14 @@ class JobQueue:
     def _finish(
         self, job: RunningJob, state: str, error: str | None = None, *, note: str | None = None
     ) -> Worked:
-        held = self._store.run(
-            lambda conn: job_claims.finish(
-                conn, job.lease, state, job.encoded_progress(), self._clock.now_ms(), error
-            )
-        )
-        if not held:
+        def finish(conn: Connection) -> bool:
+            progress, now_ms = job.encoded_progress(), self._clock.now_ms()
+            held = job_claims.finish(conn, job.lease, state, progress, now_ms, error)
+            if held:
+                job.unlock_subject(conn)
+            return held
+
+        if not self._store.run(finish):
             return Worked("lost", error or "another worker took the job over")
         row = job.row
         if state == "failed":
@@ -248,9 +289,10 @@ class JobQueue:
         *,
         counts: bool = True,
         lane: str = DEFAULT_LANE,
+        keeps_lock: bool = False,
     ) -> Worked:
-        held = self._store.run(
-            lambda conn: job_claims.put_back(
+        def put_back(conn: Connection) -> bool:
+            held = job_claims.put_back(
                 conn,
                 job.lease,
                 job.encoded_progress(),
@@ -260,7 +302,11 @@ class JobQueue:
                 counts=counts,
                 lane=lane,
             )
-        )
+            if held and not keeps_lock:
+                job.unlock_subject(conn)
+            return held
+
+        held = self._store.run(put_back)
         level, what = (logging.WARNING, "will be tried again") if counts else (logging.INFO, "is put back")
         _log.log(level, "%s of %s %s: %s", job.row.kind, job.row.title, what, error)
         return Worked("waiting" if held else "lost", error)

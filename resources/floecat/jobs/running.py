@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from floecat.clock import Clock
 from floecat.errors import FloecatError
-from floecat.store.database.engine import Store
-from floecat.store.jobs import job_claims, jobs
+from floecat.store.database.engine import Connection, Store
+from floecat.store.jobs import job_claims, jobs, leases
 from floecat.store.jobs.job_claims import Lease
 from floecat.store.jobs.jobs import JobRow
 from floecat.store.jobs.leases import HeldLease, LeaseLostError
@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 _PROGRESS_INTERVAL_S = 1.0
+
+_T = TypeVar("_T")
 
 
 class JobAbandonedError(Exception):
@@ -69,23 +71,34 @@ class RunningJob:
 
     Attributes:
         row: the job when it was claimed.
+        store: holds the job.
+        clock: the time.
         lease: names the claim.
         progress: JSON values over all attempts, by name. Stored at steps at most once a second, with every
             renewal, and at the end.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, row: JobRow, lease_ms: int, stopped: Callable[[], bool]
+        self,
+        store: Store,
+        clock: Clock,
+        row: JobRow,
+        lease_ms: int,
+        stopped: Callable[[], bool],
+        lock: str | None = None,
     ) -> None:
         self.row = row
+        self.clock = clock
         self.lease = Lease(row.id, row.lease_owner or "", row.lease_epoch)
         self.progress: dict[str, Any] = msgspec.json.decode(row.progress)
-        self._store = store
-        self._clock = clock
+        self.store = store
         self._lease_ms = lease_ms
+        self._lock = lock
+        # groups extend the lock of the job that waits for them
+        self._holder = row.parent_id or row.id
         self._stopped = stopped
         self._cancelled = False
-        self._stored_at = time.monotonic()
+        self.stored_at = time.monotonic()
         self._held = HeldLease(
             f"{row.kind} job {row.id}", self._renew, duration_ms=lease_ms, taken_at=time.monotonic()
         )
@@ -99,7 +112,7 @@ class RunningJob:
             WorkerStoppedError: the worker is to stop.
         """
         self._held.check()
-        if time.monotonic() - self._stored_at >= _PROGRESS_INTERVAL_S:
+        if time.monotonic() - self.stored_at >= _PROGRESS_INTERVAL_S:
             # if the store is away, the lease still stands
             with suppress(FloecatError):
                 if not self._renew():
@@ -111,8 +124,45 @@ class RunningJob:
 
     def attachment(self) -> bytes | None:
         """The bytes that were stored with the job."""
-        with self._store.read() as conn:
+        with self.store.read() as conn:
             return jobs.attachment(conn, self.row.id)
+
+    def submit(self, write: Callable[[Connection], _T]) -> _T:
+        """Writes, in one transaction, if the job is still this worker's. Stores the progress with it.
+
+        Args:
+            write: may be called again if the transaction fails.
+
+        Returns:
+            What it returns.
+
+        Raises:
+            LeaseLostError: the job is another worker's.
+            JobCancelledError: it is to be cancelled.
+        """
+        progress = self.encoded_progress()
+
+        def write_if_held(conn: Connection) -> _T:
+            cancelled = self._extend(conn, progress)
+            if cancelled is None:
+                raise LeaseLostError
+            if cancelled:
+                raise JobCancelledError
+            return write(conn)
+
+        return self.store.run(write_if_held)
+
+    def lock_subject(self) -> bool:
+        """Takes the lock of the job, if it has one; returns False if another job has taken it."""
+        lock, now_ms = self._lock, self.clock.now_ms()
+        if lock is None or self._holder != self.row.id:
+            return True
+        return self.store.run(lambda conn: leases.acquire(conn, lock, self._holder, now_ms, self._lease_ms))
+
+    def unlock_subject(self, conn: Connection) -> None:
+        """Releases the lock of the job, in the transaction in which the job ends or is given back."""
+        if self._lock is not None and self._holder == self.row.id:
+            leases.release(conn, self._lock, self._holder)
 
     def encoded_progress(self) -> str:
         """The progress as JSON."""
@@ -128,10 +178,18 @@ class RunningJob:
         self._held.__exit__(kind, error, trace)
 
     def _renew(self) -> bool:
-        self._stored_at = time.monotonic()
+        self.stored_at = time.monotonic()
         progress = self.encoded_progress()
-        cancelled = self._store.run(
-            lambda conn: job_claims.renew(conn, self.lease, progress, self._clock.now_ms(), self._lease_ms)
-        )
+
+        def renew(conn: Connection) -> bool | None:
+            cancelled = self._extend(conn, progress)
+            if self._lock is not None and cancelled is False:
+                leases.renew(conn, self._lock, self._holder, self.clock.now_ms(), self._lease_ms)
+            return cancelled
+
+        cancelled = self.store.run(renew)
         self._cancelled = self._cancelled or cancelled is True
         return cancelled is not None
+
+    def _extend(self, conn: Connection, progress: str) -> bool | None:
+        return job_claims.renew(conn, self.lease, progress, self.clock.now_ms(), self._lease_ms)

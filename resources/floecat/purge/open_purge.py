@@ -94,7 +94,7 @@ def open_purge(
     queue = JobQueue(parts.store, parts.clock, kind)
     entry_files = EntryFileJobs(parts.store, parts.storages, parts.clock, settings.purge)
     drops = DropService(tables, parts.clock, queue, listeners, entry_files, purger=purgers.selected)
-    large_jobs = LargeJobs(parts.store, parts.clock, queue, work)
+    large_jobs = LargeJobs(queue, work)
     live = StoredTables(parts.store, parts.storages, parts.clock)
     needed = NeededFilesReader(parts.store, parts.storages, live, shared, parts.clock, settings.limits)
     runs = OrphanJobs(parts.store, parts.clock, lease_ms=kind.lease_ms, retention_ms=kind.retention_ms)

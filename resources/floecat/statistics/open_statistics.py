@@ -28,7 +28,7 @@ from floecat.statistics.snapshots import Snapshots, TableSnapshot
 from floecat.statistics.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
-    from floecat.statistics.capture.capture_work import CaptureWork
+    from floecat.statistics.capture.capture_snapshot import SnapshotCapturer
     from floecat.statistics.records import StatisticsRecord
 
 __all__ = ["StatisticsServices", "open_statistics"]
@@ -73,20 +73,12 @@ def open_statistics(
     )
     processes = CaptureProcesses(settings.statistics.memory_bytes, settings.statistics.file_processor_time.ms)
 
-    def open_work(queues: CaptureJobs) -> CaptureWork:
+    def open_work(queues: CaptureJobs) -> SnapshotCapturer:
         # pyarrow and numpy come with it
-        from floecat.statistics.capture.capture_work import CaptureWork
+        from floecat.statistics.capture.capture_snapshot import SnapshotCapturer
 
-        return CaptureWork(
-            parts,
-            planner,
-            settings.statistics,
-            publication,
-            queues.requests,
-            queues.groups.kind,
-            enter_lane=queues.enter_lane,
-            wake=queues.wake,
-            processes=processes,
+        return SnapshotCapturer(
+            parts, planner, settings.statistics, publication, processes, queues.requests, queues.division
         )
 
     jobs = CaptureJobs(store, clock, settings.statistics, open_work)

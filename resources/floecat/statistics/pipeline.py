@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.errors import NoSuchTableError
-from floecat.jobs.queue import Drained, JobQueue, Worked
+from floecat.jobs.queue import Drained, Worked
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.reports import TableReports
 from floecat.statistics.capture.requests import (
@@ -222,11 +222,8 @@ class StatisticsPipeline:
         Raises:
             StoreUnavailableError: the store does not answer.
         """
-        groups = self._work.groups
-        kind = msgspec.structs.replace(groups.kind, work=partial(self._work.work_on_group, read=read))
-        queue = JobQueue(self._store, self._parts.clock, kind)
-        rows = queue.claim(lane=SPARK_LANE)
-        return (rows[0], queue.work_on(rows[0])) if rows else None
+        work = partial(self._work.capture_group, read=read)
+        return self._work.groups.work_on_offered(SPARK_LANE, work)
 
 
 def _size(group: JobRow) -> int:

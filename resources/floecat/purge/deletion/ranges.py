@@ -24,7 +24,6 @@ from floecat.purge.sharing.kept_files import KeptFiles, KeptKeys
 from floecat.purge.sharing.location_set import LocationSet, file_key
 from floecat.purge.sharing.manifest_files import FileKind, ManifestFiles
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.struct_types import prepare_struct_types
 
 __all__ = ["ManifestRange", "RangeResult", "RangeRunner", "Ranges", "delete_range"]
 
@@ -160,7 +159,6 @@ def delete_range(given: ManifestRange, now: Callable[[], float] = time.time) -> 
         given: the range.
         now: Unix time in seconds.
     """
-    prepare_struct_types()
 
     def check() -> None:
         if now() >= given.ends_at:

@@ -1,41 +1,36 @@
 """Captures as kinds of jobs: the capture of a snapshot, and groups of its files where these are many.
 
-One capture of a table works at a time: it holds the lane of the table, a lease in its own name that its
-groups extend. What reads files is imported with the first job.
+One capture of a table works at a time: it has the lock of the table. What reads files is imported with the
+first job.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from floecat.clock import Clock
-from floecat.errors import FloecatError
-from floecat.jobs.kinds import Backoff, JobKind
+from floecat.jobs.groups import Groups
+from floecat.jobs.kinds import Backoff, JobKind, Work
 from floecat.jobs.queue import JobQueue
-from floecat.jobs.running import JobPostponedError, RunningJob
+from floecat.jobs.running import RunningJob
 from floecat.settings import StatisticsSettings
-from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, CaptureRequests, payload_of
+from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, CaptureRequests
 from floecat.store.database.engine import Store
 from floecat.store.jobs import jobs, leases
-from floecat.store.jobs.jobs import DEFAULT_LANE
 
 if TYPE_CHECKING:
     from floecat.catalog.recent_loads import RecentLoads
-    from floecat.statistics.capture.capture_work import CaptureWork
+    from floecat.statistics.capture.capture_snapshot import SnapshotCapturer
     from floecat.statistics.capture.reading.file_groups import ReadGroup
 
 __all__ = ["CaptureJobs"]
 
 _HOUR_MS: Final = 3_600_000
-_LANE_WAIT_MS: Final = 250
 _MOST_HELD: Final = 1_000
 """Publications that one look puts off: those that are due first."""
-
-_log = logging.getLogger(__name__)
 
 
 class CaptureJobs:
@@ -43,6 +38,7 @@ class CaptureJobs:
 
     Attributes:
         captures: the queue of captures.
+        division: divides captures into groups.
         groups: the queue of groups.
         publications: the queue of statistics files that wait until nobody works on their table.
         requests: asks for captures.
@@ -53,7 +49,7 @@ class CaptureJobs:
         store: Store,
         clock: Clock,
         settings: StatisticsSettings,
-        open_work: Callable[[CaptureJobs], CaptureWork],
+        open_work: Callable[[CaptureJobs], SnapshotCapturer],
     ) -> None:
         """Opens nothing.
 
@@ -67,21 +63,18 @@ class CaptureJobs:
         self._settings = settings
         self._open_work = open_work
         self._lock = Lock()
-        self._work: CaptureWork | None = None
+        self._work: SnapshotCapturer | None = None
         self._seen_loads = 0
-        capture = self._kind(CAPTURE, self._capture, lambda *_: None)
+        capture = self._kind(CAPTURE, self._capture, lock=CAPTURE)
+        group = self._kind(GROUP, self.capture_group, lock=CAPTURE)
+        publication = self._kind(PUBLICATION, self._publish)
         self.captures = JobQueue(store, clock, capture)
-        self.groups = JobQueue(store, clock, self._kind(GROUP, self.work_on_group, self._group_ended))
-        publication = self._kind(PUBLICATION, self._publish, lambda *_: None)
+        self.division = Groups(store, clock, group, wake=self.wake)
+        self.groups = self.division.queue
         self.publications = JobQueue(store, clock, publication)
         self.requests = CaptureRequests(store, clock, capture, publication, self.wake)
 
-    def _kind(
-        self,
-        name: str,
-        work: Callable[[RunningJob], str | None],
-        ended: Callable[[RunningJob, str, str | None], None],
-    ) -> JobKind:
+    def _kind(self, name: str, work: Work, lock: str | None = None) -> JobKind:
         settings = self._settings
         return JobKind(
             name=name,
@@ -90,7 +83,7 @@ class CaptureJobs:
             max_attempts=settings.max_attempts,
             backoff=Backoff(base_ms=settings.backoff_base_ms, max_ms=settings.backoff_max_ms),
             retention_ms=settings.completed_retention_hours * _HOUR_MS,
-            ended=ended,
+            lock=lock,
         )
 
     @property
@@ -103,37 +96,22 @@ class CaptureJobs:
         for queue in self.queues:
             queue.wake()
 
-    def work(self) -> CaptureWork:
+    def work(self) -> SnapshotCapturer:
         """What does the work."""
         with self._lock:
             if self._work is None:
                 self._work = self._open_work(self)
             return self._work
 
-    def work_on_group(self, job: RunningJob, read: ReadGroup | None = None) -> str | None:
-        """See `CaptureWork.group`."""
-        return self.work().group(job, read)
+    def capture_group(self, job: RunningJob, read: ReadGroup | None = None) -> str | None:
+        """See `FileCapturer.work`."""
+        return self.work().groups.work(job, read)
 
     def _capture(self, job: RunningJob) -> str | None:
-        payload = payload_of(job.row)
-        if not self.enter_lane(payload.entry_id, job.row.id):
-            raise JobPostponedError(
-                "another capture of the table is under way",
-                self._clock.now_ms() + _LANE_WAIT_MS,
-                DEFAULT_LANE,
-            )
-        waits = False
-        try:
-            return self.work().capture(job, payload)
-        except JobPostponedError:
-            waits = True
-            raise
-        finally:
-            if not waits:
-                self.leave_lane(payload.entry_id, job.row.id)
+        return self.work().capture(job)
 
     def _publish(self, job: RunningJob) -> str | None:
-        return self.work().publish(job, payload_of(job.row))
+        return self.work().publish(job)
 
     def hold_publications(self, loads: RecentLoads) -> None:
         """Puts off the publications of tables that this process was asked for: any process may make them.
@@ -155,33 +133,7 @@ class CaptureJobs:
         if held:
             self._store.run(lambda conn: jobs.postpone(conn, held, now_ms))
 
-    def _group_ended(self, job: RunningJob, _state: str, _error: str | None) -> None:
-        """Makes the capture due whose last group this was. If that is lost, the capture looks by itself."""
-        parent_id = job.row.parent_id
-        if parent_id is None:
-            return
-        try:
-            with self._store.read() as conn:
-                open_groups = jobs.count_open_children(conn, parent_id)
-            if not open_groups:
-                self._store.run(lambda conn: jobs.make_due(conn, parent_id, self._clock.now_ms()))
-                self.wake()
-        except FloecatError as error:
-            _log.warning("capture %s was not made due: %s", parent_id, error.message)
-
-    # -- lanes ----------------------------------------------------------------------------------------------
-
-    def enter_lane(self, entry_id: UUID, capture_id: UUID) -> bool:
-        """Takes the lane of a table for a capture, or extends it; False if another capture has it."""
-        name, lease_ms = _lane(entry_id), self._settings.lease_ms
-        return self._store.run(
-            lambda conn: leases.acquire(conn, name, capture_id, self._clock.now_ms(), lease_ms)
-        )
-
     def leave_lane(self, entry_id: UUID, capture_id: UUID) -> None:
-        """Lets the next capture of a table begin, if this one has the lane."""
-        self._store.run(lambda conn: leases.release(conn, _lane(entry_id), capture_id))
-
-
-def _lane(entry_id: UUID) -> str:
-    return f"capture:{entry_id}"
+        """Lets the next capture of a table begin, if this one has the lock."""
+        lock = self.captures.kind.lock_of(str(entry_id)) or ""
+        self._store.run(lambda conn: leases.release(conn, lock, capture_id))

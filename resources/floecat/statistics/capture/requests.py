@@ -143,21 +143,11 @@ class CaptureRequests:
     def publish_later(self, capture: JobRow, payload: CapturePayload, until_ms: int) -> None:
         """Asks for the publication of what a capture made, at a time, unless that was done before."""
         key = f"{payload.entry_id}:{payload.snapshot_id}"
-        made = self._publication.new_job(
-            account_id=capture.account_id,
-            catalog_id=capture.catalog_id,
-            title=capture.title,
-            subject=capture.subject,
-            payload=payload,
-            created_by=capture.created_by,
-            now_ms=self._clock.now_ms(),
-            dedup_key=key,
-        )
-        made = msgspec.structs.replace(made, state="waiting", not_before_ms=until_ms)
+        made = self._publication.new_job_about(capture, payload, self._clock.now_ms(), dedup_key=key)
 
         def insert(conn: Connection) -> None:
             if jobs.open_with_key(conn, PUBLICATION, key) is None:
-                jobs.insert(conn, made)
+                jobs.insert(conn, made.waiting_until(until_ms))
 
         with suppress(DuplicateKeyError):  # made at this moment
             self._store.run(insert)

@@ -102,6 +102,10 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_at_ms: int
     finished_at_ms: int | None = None
 
+    def waiting_until(self, due_at_ms: int, lane: str = DEFAULT_LANE) -> JobRow:
+        """The job, due at a time for all workers, and before for those of a lane."""
+        return msgspec.structs.replace(self, state="waiting", lane=lane, not_before_ms=due_at_ms)
+
 
 def insert(conn: Connection, job: JobRow, attachment: bytes | None = None) -> None:
     """Inserts a job, in the transaction that makes the change which needs it.

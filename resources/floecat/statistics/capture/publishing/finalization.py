@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from floecat.errors import UnavailableError
-from floecat.jobs.running import JobCancelledError, RunningJob
+from floecat.jobs.running import RunningJob
 from floecat.statistics.capture.publishing.expiry import delete_expired
 from floecat.statistics.capture.reading import counting
 from floecat.statistics.capture.reading.captured_files import SnapshotFiles
@@ -22,16 +22,12 @@ from floecat.statistics.capture.reading.file_groups import (
     nothing_captured,
 )
 from floecat.statistics.capture.reading.merging import SidecarPart, merge
-from floecat.statistics.capture.reading.processes import Check, RunWork
+from floecat.statistics.capture.reading.processes import RunWork
 from floecat.statistics.capture.reading.sidecars import FilesSummary, Sidecar, write_sidecar
-from floecat.statistics.capture.reading.tables import CapturedTable, discard_files
-from floecat.statistics.files.summaries import CountedColumns
+from floecat.statistics.capture.reading.tables import CapturedSnapshot, CapturedTable, submit
 from floecat.statistics.records import StatisticsRecord
 from floecat.statistics.target_statistics import record_row
 from floecat.store.database.engine import Connection
-from floecat.store.database.errors import ForeignKeyError
-from floecat.store.jobs import job_claims
-from floecat.store.jobs.leases import LeaseLostError
 from floecat.store.statistics import captures
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.captures import CaptureRow
@@ -82,24 +78,15 @@ class Finalization:
         self._retention_ms = settings.sidecar_retention.ms
 
     def finalize(
-        self,
-        job: RunningJob,
-        table: CapturedTable,
-        snapshot_id: int,
-        columns: CountedColumns,
-        files: SnapshotFiles,
-        found: Found,
-        check: Check,
+        self, job: RunningJob, snapshot: CapturedSnapshot, files: SnapshotFiles, found: Found
     ) -> FilesSummary:
         """Makes the statistics of a snapshot visible, all in one transaction.
 
         Args:
             job: the capture.
-            table: its table.
-            snapshot_id: its snapshot.
+            snapshot: its snapshot.
             files: of the snapshot.
             found: what is not in a sidecar yet.
-            check: called now and then; raises to stop.
 
         Returns:
             All files together.
@@ -113,8 +100,8 @@ class Finalization:
         captured = files.stored + fresh
         if files.files and not captured:
             raise nothing_captured(found.problems, files.files)
-        merged = self.merge(table, snapshot_id, columns, files, found, check)
-        changes = self._changes(job, table, snapshot_id, files, merged, fresh)
+        merged = self.merge(job, snapshot, files, found)
+        changes = self._changes(job, snapshot, files, merged, fresh)
         kept = changes.kept
         if kept is None and files.base is not None:
             kept = files.base.sidecar
@@ -122,14 +109,13 @@ class Finalization:
         coverage = CaptureCoverage(files.files, captured, merged.row_count, merged.size_bytes, read, kept)
         problem = job.progress[PROBLEM] = _problem(files.files - captured, found.problems)
         now_ms = self._clock.now_ms()
-        records = counting.records(
-            merged, table.schema_of(snapshot_id), now_ms, is_partial=problem is not None
-        )
+        records = counting.records(merged, snapshot.schema, now_ms, is_partial=problem is not None)
+        table = snapshot.table
         row = CaptureRow(
-            snapshot_id=snapshot_id,
+            snapshot_id=snapshot.id,
             status="finalized",
             job_id=job.row.id,
-            columns=encode_columns(columns, table.metadata.last_column_id),
+            columns=encode_columns(snapshot.columns, table.metadata.last_column_id),
             coverage=msgspec.json.encode(coverage).decode(),
             problem=problem,
             requested_at_ms=job.row.created_at_ms,
@@ -145,13 +131,12 @@ class Finalization:
     def _changes(
         self,
         job: RunningJob,
-        table: CapturedTable,
-        snapshot_id: int,
+        snapshot: CapturedSnapshot,
         files: SnapshotFiles,
         merged: FilesSummary,
         fresh: int,
     ) -> _Changes:
-        base, used = files.base, files.used
+        base, used, table = files.base, files.used, snapshot.table
         kept = None
         # beside a base, everything is new to its merged columns
         if len(used) + bool(fresh) > (_MANY_SIDECARS if base is None else 0):
@@ -162,14 +147,14 @@ class Finalization:
             kept,
             needed=[path for path, each in used.items() if each.row.unused_since_ms is not None],
             # beside a base nothing that was needed is left out
-            unused=list(self._unused(table, snapshot_id, used)) if base is None else (),
+            unused=list(self._unused(snapshot, used)) if base is None else (),
             replaced=[base.sidecar.path] if base is not None and kept is not None else (),
         )
 
-    def _unused(self, table: CapturedTable, snapshot_id: int, used: Collection[str]) -> Iterator[str]:
+    def _unused(self, snapshot: CapturedSnapshot, used: Collection[str]) -> Iterator[str]:
         """Sidecars that the current snapshot does without."""
-        after = ""
-        while snapshot_id == table.metadata.current_snapshot_id:
+        table, after = snapshot.table, ""
+        while snapshot.id == table.metadata.current_snapshot_id:
             with self._store.read() as conn:
                 page = file_rows.needed(conn, table.row.id, after, FILES_AT_ONCE)
             yield from (path for path in page if path not in used)
@@ -195,8 +180,6 @@ class Finalization:
         rows = [record_row(row.snapshot_id, record, now_ms) for record in records]
 
         def publish(conn: Connection) -> list[str]:
-            if not job_claims.is_held(conn, job.lease):
-                raise LeaseLostError
             found.submit(conn)
             if changes.kept is not None:
                 file_rows.put(conn, entry_id, _merged_row(changes.kept, row.columns), ())
@@ -225,22 +208,12 @@ class Finalization:
                 *file_rows.retire(conn, entry_id, now_ms - self._retention_ms),
             ]
 
-        try:
-            return self._store.run(publish)
-        except ForeignKeyError:
-            discard_files(table)
-            raise JobCancelledError from None  # the table was dropped
+        return submit(job, table, publish)
 
     def merge(
-        self,
-        table: CapturedTable,
-        snapshot_id: int,
-        columns: CountedColumns,
-        files: SnapshotFiles,
-        found: Found,
-        check: Check,
+        self, job: RunningJob, snapshot: CapturedSnapshot, files: SnapshotFiles, found: Found
     ) -> FilesSummary:
-        """All files that are stored or found, together.
+        """All files that are stored or found, together. Checks meanwhile whether the job may go on.
 
         Raises:
             FloecatError: a sidecar cannot be read, or storage fails.
@@ -254,10 +227,10 @@ class Finalization:
             for path, used in files.used.items()
         ]
         others = [each for each in (files.base and files.base.summary, found.written.merged) if each]
-        schema = table.schema_of(snapshot_id)
+        table = snapshot.table
         merged = self._run(
-            partial(merge, table.storage, parts, others, columns, schema),
-            check,
+            partial(merge, table.storage, parts, others, snapshot.columns, snapshot.schema),
+            lambda _: job.check(),
             is_small=len(parts) <= _MANY_SIDECARS,
         )
         if merged.lost:

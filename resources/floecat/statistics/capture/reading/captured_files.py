@@ -23,8 +23,7 @@ from floecat.statistics.capture.reading.sidecars import (
     file_hash,
     read_summary,
 )
-from floecat.statistics.capture.reading.tables import CapturedTable
-from floecat.statistics.files.summaries import CountedColumns
+from floecat.statistics.capture.reading.tables import CapturedSnapshot, CapturedTable
 from floecat.store.statistics import captures
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.captures import CaptureRow
@@ -106,9 +105,7 @@ class FileSearch:
     def missing(
         self,
         files: SnapshotFiles,
-        table: CapturedTable,
-        snapshot_id: int,
-        columns: CountedColumns,
+        snapshot: CapturedSnapshot,
         *,
         own: CaptureRow | None = None,
         only_by: UUID | None = None,
@@ -125,11 +122,12 @@ class FileSearch:
         Raises:
             FloecatError: a manifest cannot be read, or storage or the store fails.
         """
+        table = snapshot.table
         batches: Iterable[list[LiveFile]] | None = None
         if only_by is None:
-            batches = self._beside_base(files, table, snapshot_id, columns, own)
+            batches = self._beside_base(files, snapshot, own)
         if batches is None:
-            batches = live_batches(self._planner.planner(), table.storage, table.metadata, snapshot_id, check)
+            batches = live_batches(self._planner.planner(), table.storage, table.metadata, snapshot.id, check)
         usable: dict[str, bool] = {}
 
         def is_usable(row: SidecarRow) -> bool:
@@ -137,7 +135,7 @@ class FileSearch:
                 return False
             found = usable.get(row.columns)
             if found is None:
-                found = has_columns(row.columns, columns, table.metadata.current_schema)
+                found = has_columns(row.columns, snapshot.columns, table.metadata.current_schema)
                 usable[row.columns] = found
             return found
 
@@ -179,14 +177,10 @@ class FileSearch:
         return list(page.values())
 
     def _beside_base(
-        self,
-        files: SnapshotFiles,
-        table: CapturedTable,
-        snapshot_id: int,
-        columns: CountedColumns,
-        own: CaptureRow | None,
+        self, files: SnapshotFiles, snapshot: CapturedSnapshot, own: CaptureRow | None
     ) -> Iterable[list[LiveFile]] | None:
         """The files beside those of a captured snapshot, which count as stored; None without such a one."""
+        table, snapshot_id = snapshot.table, snapshot.id
         with self._store.read() as conn:
             newest = captures.newest_finalized(conn, table.row.id)
         for row in (own, newest):
@@ -197,7 +191,7 @@ class FileSearch:
                 continue
             if table.metadata.snapshot(row.snapshot_id) is None:
                 continue
-            if not has_columns(row.columns, columns, table.metadata.current_schema):
+            if not has_columns(row.columns, snapshot.columns, table.metadata.current_schema):
                 continue
             with self._store.read() as conn:
                 # one that is not needed does not keep the sidecars that it was merged from

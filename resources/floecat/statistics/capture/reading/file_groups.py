@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from uuid import UUID
 
 import msgspec
 
 from floecat.errors import FloecatError, UnavailableError
 from floecat.iceberg.schemas.schema import Schema
-from floecat.jobs.running import JobFailedError
+from floecat.jobs.running import JobFailedError, RunningJob
 from floecat.statistics.capture.reading import counting
 from floecat.statistics.capture.reading.files_with_deletes import LiveFile
 from floecat.statistics.capture.reading.processes import Check, FileEndedProcessError, RunWork
 from floecat.statistics.capture.reading.sidecars import FilesSummary, Sidecar, write_sidecar
-from floecat.statistics.capture.reading.tables import CapturedTable
+from floecat.statistics.capture.reading.tables import CapturedTable, find_table, submit
 from floecat.statistics.files.sources import NeedsProcessError
 from floecat.statistics.files.summaries import CountedColumns, DataFile, FileSummary
 from floecat.storage.catalog_storage import CatalogStorage
@@ -25,7 +27,12 @@ from floecat.store.jobs.jobs import JobRow
 from floecat.store.statistics import files as file_rows
 from floecat.store.statistics.files import SidecarRow
 
+if TYPE_CHECKING:
+    from floecat.entries.open_entries import EntryParts
+    from floecat.settings import StatisticsSettings
+
 __all__ = [
+    "FileCapturer",
     "FileGroup",
     "FileProblem",
     "GroupOrder",
@@ -39,7 +46,6 @@ __all__ = [
     "has_columns",
     "named_problems",
     "nothing_captured",
-    "of_round",
     "read_elsewhere",
     "read_file",
     "read_group",
@@ -51,6 +57,7 @@ __all__ = [
 _log = logging.getLogger(__name__)
 _LONGEST_REASON: Final = 300
 _NAMED_PROBLEMS: Final = 5
+_FEW_FILES: Final = 16
 
 _T = TypeVar("_T")
 
@@ -70,6 +77,11 @@ class FileGroup(msgspec.Struct, frozen=True):
     snapshot_id: int
     columns: CountedColumns
     files: tuple[LiveFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all of them."""
+        return sum(live.file.size_bytes for live in self.files)
 
 
 class GroupResult(NamedTuple):
@@ -229,6 +241,69 @@ def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenG
             return written._replace(problems=(*problems, *written.problems))
 
 
+class FileCapturer:
+    """Captures groups of data files. Safe to share between threads."""
+
+    def __init__(self, parts: EntryParts, settings: StatisticsSettings, run: RunWork) -> None:
+        """Takes the store, settings, and what runs work, here or in another process."""
+        self._parts = parts
+        self._settings = settings
+        self._run = run
+
+    def work(self, job: RunningJob, read: ReadGroup | None = None) -> str | None:
+        """Works on the job of a group, whose files `read` reads elsewhere, if that is given.
+
+        Raises:
+            FloecatError: no file could be read, or storage fails.
+        """
+        attachment, parent_id = job.attachment(), job.row.parent_id
+        table = find_table(self._parts, UUID(job.row.subject))
+        if table is None or attachment is None or parent_id is None:
+            return "the table was dropped"
+        group = msgspec.msgpack.decode(attachment, type=FileGroup)
+        # of this attempt: should it be sent twice, it is taken once
+        result_id = f"{parent_id}-{job.row.id}-{job.row.lease_epoch}"
+        written = self.read(job, table, group, result_id, read)
+        job.progress["problems"] = msgspec.to_builtins(named_problems(written.problems))
+        if written.merged is None and written.problems:
+            raise nothing_captured(written.problems, len(written.problems))
+        submit(job, table, submission(table, group.columns, written, result_id))
+        return None
+
+    def read(
+        self,
+        job: RunningJob,
+        table: CapturedTable,
+        group: FileGroup,
+        result_id: str,
+        read: ReadGroup | None = None,
+    ) -> WrittenGroup:
+        """Reads the files of a group, and writes the sidecar that is named by `result_id`.
+
+        Raises:
+            UnavailableError: storage fails.
+        """
+
+        def check(done: int) -> None:
+            job.progress["done"] = done
+            job.check()
+
+        order = GroupOrder(
+            counting.FileSource.of(table, group.snapshot_id, group.columns),
+            table.storage,
+            group.files,
+            f"{table.folder}/{result_id}.stats",
+            self._settings.memory_bytes,
+        )
+        if read is not None:
+            return write_group(order, read(table, group, check))
+        if len(group.files) <= _FEW_FILES and group.size_bytes <= self._settings.in_process_bytes:
+            with suppress(NeedsProcessError):
+                small = order._replace(only_small=True)
+                return self._run(partial(capture_group, small), check, is_small=True)
+        return capture_elsewhere(self._run, order, check)
+
+
 def nothing_captured(problems: Sequence[FileProblem], files: int) -> FloecatError:
     """The error for files of which none could be read.
 
@@ -253,11 +328,6 @@ def named_problems(problems: Iterable[FileProblem]) -> list[FileProblem]:
     for each in sorted(problems, key=lambda each: each.is_lasting):
         chosen.setdefault(each.reason, FileProblem("", each.reason, each.is_lasting))
     return list(chosen.values())[:_NAMED_PROBLEMS]
-
-
-def of_round(groups: Sequence[JobRow], epoch: int | None) -> list[JobRow]:
-    """The groups that one attempt of a capture made."""
-    return [group for group in groups if f":{epoch}:" in (group.dedup_key or "")]
 
 
 def group_problems(groups: Sequence[JobRow]) -> list[FileProblem]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from uuid import UUID
 
 from floecat.entries.entry_files import delete_entry_files, entry_folder
@@ -12,13 +12,21 @@ from floecat.entries.open_entries import EntryParts
 from floecat.errors import FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import Schema
+from floecat.jobs.running import JobCancelledError, RunningJob
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.catalogs import catalogs
+from floecat.store.database.engine import Connection
+from floecat.store.database.errors import ForeignKeyError
 from floecat.store.entries import tables
 from floecat.store.entries.documents import decompress
 from floecat.store.entries.tables import EntryRow
 
-__all__ = ["CapturedTable", "discard_files", "find_table"]
+if TYPE_CHECKING:
+    from floecat.statistics.files.summaries import CountedColumns
+
+__all__ = ["CapturedSnapshot", "CapturedTable", "find_table", "submit"]
+
+_T = TypeVar("_T")
 
 
 class CapturedTable(NamedTuple):
@@ -44,6 +52,19 @@ class CapturedTable(NamedTuple):
         return entry_folder(self.warehouse, self.row.id)
 
 
+class CapturedSnapshot(NamedTuple):
+    """A snapshot, and what is captured of it."""
+
+    table: CapturedTable
+    id: int
+    columns: CountedColumns
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the snapshot."""
+        return self.table.schema_of(self.id)
+
+
 def find_table(parts: EntryParts, entry_id: UUID) -> CapturedTable | None:
     """The table with this id; `None` if it was dropped, or was never read.
 
@@ -67,7 +88,16 @@ def find_table(parts: EntryParts, entry_id: UUID) -> CapturedTable | None:
     return CapturedTable(row, metadata, storage, catalog.properties, catalog.storage_location)
 
 
-def discard_files(table: CapturedTable) -> None:
-    """Deletes what captures wrote of a table that was removed meanwhile: its job may have been before."""
-    with suppress(FloecatError):
-        delete_entry_files(table.storage, table.warehouse, table.row.id)
+def submit(job: RunningJob, table: CapturedTable, write: Callable[[Connection], _T]) -> _T:
+    """Writes what was captured of a table; see `RunningJob.submit`.
+
+    Raises:
+        JobCancelledError: it is to be cancelled, or the table was dropped.
+    """
+    try:
+        return job.submit(write)
+    except ForeignKeyError:
+        # the job that deletes the files of the entry may have been before
+        with suppress(FloecatError):
+            delete_entry_files(table.storage, table.warehouse, table.row.id)
+        raise JobCancelledError from None

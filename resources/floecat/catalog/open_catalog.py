@@ -86,6 +86,7 @@ def open_catalog(
         metrics_reports=lambda conn, now_ms, limit: metrics.delete_before(
             conn, now_ms - keep_reports_ms, limit
         ),
+        surplus_metrics_reports=metrics.Surplus(settings.limits.metrics_reports_bytes).delete,
     )
     catalogs = CatalogService(store, parts.clock, parts.memory, parts.storages)
     return CatalogServices(

@@ -17,7 +17,7 @@ from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
 from floecat.entries.calls import Call, Page
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
-from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
+from floecat.errors import AlreadyExistsError, BadRequestError, ConflictError, FloecatError, NotFoundError
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
 from floecat.store import page_tokens
 from floecat.store.catalogs import connectors
@@ -107,6 +107,7 @@ class ConnectorService:
         registry: ConnectorRegistry,
         *,
         reserved: str,
+        most: int,
     ) -> None:
         """Puts the service together.
 
@@ -114,6 +115,7 @@ class ConnectorService:
             store: where connectors are kept.
             registry: the kinds.
             reserved: characters that no namespace level may hold.
+            most: connectors of a catalog.
         """
         self._store = store
         self._transactions = transactions
@@ -121,6 +123,7 @@ class ConnectorService:
         self._keys = keys
         self._registry = registry
         self._reserved = reserved
+        self._most = most
 
     def create(self, call: Call, wanted: NewConnector) -> ConnectorInfo:
         """Creates a connector. Nothing is scanned yet; the first scheduled scan is due at once.
@@ -129,6 +132,7 @@ class ConnectorService:
             BadRequestError: a name, the kind, an option or the interval is malformed.
             LocationNotAllowedError: the location lies outside the allowed ones.
             AlreadyExistsError: the catalog has a connector of this name.
+            ConflictError: it has too many.
             CommitStateUnknownError: it may have been created.
         """
 
@@ -138,6 +142,10 @@ class ConnectorService:
             made = _info(row)
 
             def insert(conn: Connection, transaction_id: UUID) -> None:
+                if connectors.count(conn, call.catalog.id) >= self._most:
+                    raise ConflictError(
+                        f"The catalog has {self._most} connectors already (floecat.limits.connectors)"
+                    )
                 connectors.insert(conn, row)
                 leave_trace(conn, transaction_id, row.created_at_ms)
                 finish(conn, made)

@@ -51,6 +51,7 @@ def open_connectors(
         parts.keys,
         ConnectorRegistry(settings.connectors.kinds),
         reserved=separator.reserved,
+        most=settings.limits.connectors,
     )
     scans = ConnectorScans(
         parts.store,

@@ -6,8 +6,10 @@ A scan adds and never removes: a table that vanished from storage stays in the c
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from uuid import UUID
 
@@ -32,6 +34,7 @@ from floecat.errors import (
     BadRequestError,
     FloecatError,
     StoreUnavailableError,
+    UnavailableError,
     UnprocessableError,
 )
 from floecat.identifiers.namespace import TableIdentifier
@@ -53,6 +56,8 @@ _log = logging.getLogger(__name__)
 
 _MAX_ERROR_LENGTH = 1000
 _DUE_AT_ONCE = 100
+_ENTRY_BYTES = 200
+_RETRY_AFTER_S = 60
 _PRINCIPAL = "connector"
 _LEASE_MS = 60_000
 _MAX_ATTEMPTS = 5
@@ -89,6 +94,8 @@ class ScanReport(msgspec.Struct):
     failed: list[FailedTable] = []
     folders: int = 0
     """How many were looked into."""
+    size_bytes: int = 0
+    """Of names, locations and messages, each counted as often as an answer has it."""
     error: FloecatError | None = None
     """Why the scan ended early, if it did."""
 
@@ -98,6 +105,18 @@ class ScanReport(msgspec.Struct):
         named = sum(failure.identifier is not None for failure in self.failed)
         tables = len(self.registered) + len(self.skipped) + named
         return ScanProgress(self.folders, tables, len(self.registered), len(self.failed))
+
+    def fails(self, failure: FailedTable) -> None:
+        """Adds a failure."""
+        self.failed.append(failure)
+        self.counts(failure.identifier, failure.location, failure.error)
+
+    def counts(
+        self, identifier: TableIdentifier | None, location: str, problem: FloecatError | None = None
+    ) -> None:
+        """Counts the bytes of a table or a place."""
+        texts = (str(identifier or ""), location, problem.message if problem else "")
+        self.size_bytes += _ENTRY_BYTES + sum(map(len, texts))
 
     @property
     def unreadable(self) -> list[TableRegistration]:
@@ -150,6 +169,9 @@ class ConnectorScans:
         self._registrations = registrations
         self._reading_s = reading_s
         self._limits = limits
+        self._scanned: set[UUID] = set()
+        """Accounts of which a scan was asked for that is under way."""
+        self._lock = threading.Lock()
         self.kind = JobKind(
             name=SCAN_JOB,
             work=self._work,
@@ -172,10 +194,26 @@ class ConnectorScans:
             ForbiddenError: the principal may not scan connectors. A table that it may not register is among
                 those that failed.
             NotFoundError: there is no such connector.
+            UnavailableError: the account has such a scan under way; each keeps a thread.
             StoreUnavailableError: the store does not answer.
         """
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
-        return self._scan(msgspec.structs.replace(call, request=None), row, told)
+        with self._only_one(call.catalog.account_id):
+            return self._scan(msgspec.structs.replace(call, request=None), row, told)
+
+    @contextmanager
+    def _only_one(self, account_id: UUID) -> Iterator[None]:
+        with self._lock:
+            if account_id in self._scanned:
+                raise UnavailableError(
+                    "Another scan of a connector is under way: wait for its end, or leave it to the schedule",
+                    retry_after_s=_RETRY_AFTER_S,
+                )
+            self._scanned.add(account_id)
+        try:
+            yield
+        finally:
+            self._scanned.discard(account_id)
 
     def scan_due(self) -> Iterator[ScanReport]:
         """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
@@ -243,12 +281,16 @@ class ConnectorScans:
         return report.summary
 
     def _scan(self, call: Call, row: ConnectorRow, told: Callable[[ScanProgress], None]) -> ScanReport:
-        report = ScanReport(row.name)
-        deadline = time.monotonic() + self._reading_s
+        report, began_s = ScanReport(row.name), time.monotonic()
+        deadline = began_s + self._reading_s
+        longest = self._limits.connector_scan_time
 
         def looks_into(_location: str) -> None:
             report.folders += 1
             self._check(report.folders, "connector_folders", "folders")
+            if time.monotonic() - began_s > longest.seconds:
+                setting = "floecat.limits.connector-scan-time"
+                raise UnprocessableError(f"The scan took longer than {longest} ({setting}), and ended there")
             told(report.progress)
 
         try:
@@ -256,6 +298,9 @@ class ConnectorScans:
                 self._check(number, "connector_tables", "tables")
                 told(report.progress)
                 self._take(call, row, found, report, read=time.monotonic() < deadline)
+                self._check(
+                    report.size_bytes, "connector_report_bytes", "bytes of names, places and problems"
+                )
             told(report.progress)
         except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
             raise
@@ -286,7 +331,7 @@ class ConnectorScans:
         except StoreUnavailableError:
             raise
         except FloecatError as error:
-            report.failed.append(FailedTable(location, error, identifier))
+            report.fails(FailedTable(location, error, identifier))
         except Exception as error:  # noqa: BLE001 - one bad table must not stop the others
             _log.error(
                 "connector %s: what it found at %s could not be registered: %s",
@@ -294,7 +339,7 @@ class ConnectorScans:
                 location,
                 described_fault(error),
             )
-            report.failed.append(FailedTable(location, _internal(error), identifier))
+            report.fails(FailedTable(location, _internal(error), identifier))
 
     def _take_table(
         self,
@@ -309,12 +354,16 @@ class ConnectorScans:
         known = self._registrations.known(call, found.location)
         if not known:
             try:
-                report.registered.append(self._register(call, row, identifier, found, read=read))
+                made = self._register(call, row, identifier, found, read=read)
+                report.registered.append(made)
+                report.counts(made.identifier, made.location, made.problem)
             except AlreadyExistsError:
                 known = self._registrations.known(call, found.location)  # another scan was faster
                 if not known:
                     raise
-        report.skipped += [KnownTable(identifier, found.location) for identifier in known[:1]]
+        for before in known[:1]:
+            report.skipped.append(KnownTable(before, found.location))
+            report.counts(before, found.location)
 
     def _register(
         self,

@@ -141,7 +141,8 @@ class ObjectStoreFileIO:
         bucket = self._buckets.get(found)
         self.counters.add("lists")
         try:
-            listed = obstore.list_with_delimiter(bucket, found.key or None)
+            # with Arrow, the files beside the folders take a third of the memory
+            listed = obstore.list_with_delimiter(bucket, found.key or None, return_arrow=True)
         except OBJECT_STORE_ERRORS as error:
             raise object_failure(error, found) from None
         return [str(found._replace(path=f"/{key.strip('/')}")) for key in sorted(listed["common_prefixes"])]

@@ -115,6 +115,10 @@ class LimitSettings(Group, frozen=True, kw_only=True):
     metrics_report_bytes: Annotated[int, size()] = _MIB
     """Largest metrics report, as reports are kept in the store. Larger ones are answered 413."""
 
+    metrics_reports_bytes: Annotated[int, size()] = 256 * _MIB
+    """Most bytes of metrics reports that are kept of a catalog, as the store has them. The oldest go first,
+    within minutes."""
+
     record_page_bytes: Annotated[int, size()] = 16 * _MIB
     """Most bytes of the records in one answer of a listing: statistics, constraints, index artifacts, purges,
     captures, connectors, catalogs. A page has one in any case, and ends before the one that would exceed
@@ -162,6 +166,17 @@ class LimitSettings(Group, frozen=True, kw_only=True):
 
     connector_tables: Annotated[int, integer(minimum=1)] = 100_000
     """Most tables that a scan of a connector finds, with places that cannot be read. It ends with more."""
+
+    connector_report_bytes: Annotated[int, size()] = 64 * _MIB
+    """Most bytes of names, locations and problems in the report of a scan of a connector. The scan ends with
+    more."""
+
+    connector_scan_time: Annotated[Duration, duration()] = Duration(3_600_000)
+    """How long a scan of a connector may take; then it ends, and the next one is due. Until it has ended, a
+    request for another scan of the account is answered 503."""
+
+    connectors: Annotated[int, integer(minimum=1)] = 1000
+    """Most connectors of a catalog."""
 
     event_schema_bytes: Annotated[int, size()] = 256 * _KIB
     """Most bytes of columns in an event of a table, with their names, types and comments; Dagster keeps them

@@ -18,16 +18,18 @@ from floecat.entries.calls import Call, PageRequest
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
+    ConflictError,
     FileMissingError,
     InvalidDeltaTableError,
     LocationNotAllowedError,
     NoSuchWarehouseError,
     NotFoundError,
     StorageUnavailableError,
+    UnavailableError,
 )
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel, open_kernel
-from floecat.settings import ConnectorSettings
+from floecat.settings import ConnectorSettings, Duration
 from floecat.settings.limits import LimitSettings
 from floecat.store.catalogs import connectors
 from floecat.store.jobs import job_claims
@@ -79,6 +81,18 @@ class TestConnectors:
         connect(kernel, call)
         with pytest.raises(AlreadyExistsError, match="Connector already exists: lake"):
             connect(kernel, call)
+
+    def test_their_number_is_bounded(self, kernel: Kernel, call: Call):
+        settings = msgspec.structs.replace(kernel.settings, limits=LimitSettings(connectors=2))
+        bounded = open_kernel(settings)
+        try:
+            for name in "ab":
+                connect(bounded, call, name)
+            with pytest.raises(ConflictError, match=r"2 connectors already \(floecat.limits.connectors\)"):
+                connect(bounded, call, "c")
+        finally:
+            bounded.close()
+        assert len(kernel.connectors.connectors.list(call)) == 2
 
     def test_a_key_has_one_effect(self, kernel: Kernel, call: Call):
         keyed = with_key(call, "0190a1b2-0000-7000-8000-000000000001")
@@ -225,6 +239,43 @@ class TestScans:
                     assert f"{most} {bound.partition('_')[2]} (floecat.limits.{setting})" in str(
                         report.summary
                     )
+
+    def test_the_report_and_the_time_of_a_scan_are_bounded(
+        self, kernel: Kernel, call: Call, engine: SetEngine
+    ):
+        for name in "abc":
+            delta_log(kernel, f"delta/{name}")
+        connect(kernel, call)
+        for bounds, setting, done in (
+            ({"connector_report_bytes": 600}, "floecat.limits.connector-report-bytes", {1, 2}),
+            ({"connector_scan_time": Duration(0)}, "floecat.limits.connector-scan-time", {0}),
+        ):
+            settings = msgspec.structs.replace(kernel.settings, limits=LimitSettings(**bounds))
+            bounded = open_kernel(settings)
+            try:
+                engine_of(bounded)
+                report = bounded.connectors.scans.scan(call, "lake")
+            finally:
+                bounded.close()
+            assert setting in str(report.summary)
+            assert len(report.registered) + len(report.skipped) in done
+        assert len(kernel.connectors.scans.scan(call, "lake").registered) in {1, 2}
+
+    def test_requests_for_scans_of_an_account_are_made_one_at_a_time(
+        self, kernel: Kernel, call: Call, engine: SetEngine
+    ):
+        delta_log(kernel, "delta/a")
+        connect(kernel, call)
+        refused = []
+
+        def told(_progress: ScanProgress) -> None:
+            with pytest.raises(UnavailableError, match="Another scan of a connector is under way"):
+                kernel.connectors.scans.scan(call, "lake")
+            refused.append(1)
+
+        assert registered(kernel.connectors.scans.scan(call, "lake", told)) == ["lake.a"]
+        assert refused
+        assert kernel.connectors.scans.scan(call, "lake").skipped
 
     def test_a_root_that_is_not_there_is_a_problem(self, kernel: Kernel, call: Call, engine: SetEngine):
         connect(kernel, call, path="misspelt")

@@ -101,6 +101,11 @@ def test_those_that_wait_longest_are_due_first(store: Store, catalog: CatalogRow
     with store.read() as conn:
         assert connectors.due(conn, NOW_MS, 10) == [later, late, now]
         assert connectors.due(conn, NOW_MS, 2) == [later, late]
+        assert connectors.count(conn, catalog.id) == 5
+    # of each catalog one, then the next
+    other = add_connector(store, add_catalog(store, "other").id, "lake", due_at_ms=NOW_MS)
+    with store.read() as conn:
+        assert connectors.due(conn, NOW_MS, 3) == [later, other, late]
 
 
 def test_one_of_many_gets_a_scan(store: Store, catalog: CatalogRow) -> None:

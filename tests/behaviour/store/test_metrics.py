@@ -12,7 +12,7 @@ from floecat.store.commits import metrics
 from floecat.store.commits.metrics import MetricsReportRow
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import ForeignKeyError
-from tests.behaviour.store.rows import NOW_MS
+from tests.behaviour.store.rows import NOW_MS, add_catalog
 
 
 def kept(store: Store) -> list[MetricsReportRow]:
@@ -37,6 +37,25 @@ def test_reports(store: Store, catalog: CatalogRow) -> None:
     deleted = [store.run(lambda conn: metrics.delete_before(conn, NOW_MS + 3, 2)) for _ in range(3)]
     assert deleted == [2, 1, 0]
     assert kept(store) == rows[3:]
+
+
+def test_the_oldest_reports_of_a_catalog_are_too_many(store: Store, catalog: CatalogRow) -> None:
+    def report(of: CatalogRow, number: int) -> MetricsReportRow:
+        body = bytes(1000)
+        return MetricsReportRow(
+            uuids.uuid7(), of.id, of.id, "a.t", "scan-report", 1, body, NOW_MS + number, "anna"
+        )
+
+    rows = [report(catalog, number) for number in range(5)]
+    others = [report(add_catalog(store, "other"), 0)]
+    with store.write() as conn:
+        for row in rows + others:
+            metrics.insert(conn, row)
+    for most_bytes, deleted in ((10_000, [0]), (2 * 1512, [2, 1, 0])):
+        surplus = metrics.Surplus(most_bytes)
+        for count in deleted:
+            assert store.run(lambda conn, to=surplus: to.delete(conn, NOW_MS, 2)) == count  # type: ignore[misc]
+    assert kept(store) == rows[3:] + others
 
 
 def test_a_catalog_is_needed(store: Store) -> None:

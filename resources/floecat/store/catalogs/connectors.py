@@ -24,6 +24,7 @@ from floecat.store.schema import id_column, integer_column, metadata, name_colum
 __all__ = [
     "ConnectorRow",
     "claim",
+    "count",
     "delete",
     "due",
     "find",
@@ -90,10 +91,14 @@ _LIST_SIZES: Final = _LIST.with_only_columns(
     + sa.func.length(_connectors.c.location)
     + 1024
 )
+_COUNT: Final = sa.select(sa.func.count()).where(_connectors.c.catalog_id == sa.bindparam("catalog_id"))
+_place: Final = sa.func.row_number().over(
+    partition_by=_connectors.c.catalog_id, order_by=_connectors.c.next_scan_at_ms
+)
 _DUE: Final = (
     sa.select(*_COLUMNS)
     .where(_connectors.c.enabled, _connectors.c.next_scan_at_ms <= sa.bindparam("now_ms"))
-    .order_by(_connectors.c.next_scan_at_ms)
+    .order_by(_place, _connectors.c.next_scan_at_ms)
     .limit(LIMIT)
 )
 _OF_ID: Final = _connectors.c.id == sa.bindparam("of_id")
@@ -204,8 +209,14 @@ def _listed(catalog_id: UUID, after: str | None, limit: int | None) -> dict[str,
     }
 
 
+def count(conn: Connection, catalog_id: UUID) -> int:
+    """How many connectors a catalog has."""
+    row = conn.first(_COUNT, {"catalog_id": catalog_id})
+    return 0 if row is None else row[0]
+
+
 def due(conn: Connection, now_ms: int, limit: int) -> list[ConnectorRow]:
-    """Enabled connectors of all catalogs whose next scan is due, those that wait longest first."""
+    """Enabled connectors that are due: of each catalog the one that waits longest, then the next of each."""
     return [_record(row) for row in conn.all(_DUE, {"now_ms": now_ms, "limit": limit})]
 
 

@@ -12,7 +12,7 @@ from floecat.store.database.connections import Connection
 from floecat.store.database.statements import LIMIT
 from floecat.store.schema import id_column, integer_column, metadata, text_column
 
-__all__ = ["MetricsReportRow", "delete_before", "insert"]
+__all__ = ["MetricsReportRow", "Surplus", "delete_before", "insert"]
 
 _reports: Final = sa.Table(
     "metrics_reports",
@@ -23,9 +23,10 @@ _reports: Final = sa.Table(
     text_column("table_name"),
     text_column("report_type"),
     integer_column("snapshot_id", nullable=True),
-    sa.Column("body", sa.LargeBinary(), nullable=False),
     text_column("principal"),
     integer_column("received_at_ms", index=True),
+    # last, so that SQLite passes over it
+    sa.Column("body", sa.LargeBinary(), nullable=False),
     sa.Index(None, "entry_id", "received_at_ms", "id"),
 )
 
@@ -37,6 +38,21 @@ _doomed: Final = (
     .limit(LIMIT)
 )
 _DELETE_BEFORE: Final = sa.delete(_reports).where(_reports.c.id.in_(_doomed))
+_size_bytes: Final = sa.func.length(_reports.c.body) + 512
+_with_newer: Final = sa.select(
+    _reports.c.catalog_id,
+    _reports.c.received_at_ms,
+    sa.func.sum(_size_bytes)
+    .over(partition_by=_reports.c.catalog_id, order_by=_reports.c.received_at_ms.desc())
+    .label("size_bytes"),
+).subquery()
+_BEYOND: Final = (
+    sa.select(_with_newer.c.catalog_id, sa.func.max(_with_newer.c.received_at_ms))
+    .where(_with_newer.c.size_bytes > sa.bindparam("most_bytes"))
+    .group_by(_with_newer.c.catalog_id)
+)
+_of_catalog: Final = _doomed.where(_reports.c.catalog_id == sa.bindparam("of_catalog"))
+_DELETE_OF_CATALOG: Final = sa.delete(_reports).where(_reports.c.id.in_(_of_catalog))
 
 
 class MetricsReportRow(msgspec.Struct, frozen=True):
@@ -72,3 +88,27 @@ def delete_before(conn: Connection, before_ms: int, limit: int) -> int:
         How many; fewer than `limit` when none are left.
     """
     return conn.change(_DELETE_BEFORE, {"before_ms": before_ms, "limit": limit})
+
+
+class Surplus:
+    """Deletes reports of catalogs that have too many bytes of them, the oldest ones."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Sets the most bytes of the reports of a catalog."""
+        self._most_bytes = most_bytes
+        self._left: list[tuple[UUID, int]] = []
+        """Catalogs, each with the time before which its reports are too many; weighing all is not cheap."""
+
+    def delete(self, conn: Connection, _now_ms: int, limit: int) -> int:
+        """Deletes some; returns how many, fewer than `limit` when none are left."""
+        self._left = self._left or [
+            (row[0], row[1] + 1) for row in conn.all(_BEYOND, {"most_bytes": self._most_bytes})
+        ]
+        removed = 0
+        while self._left and removed < limit:
+            of_catalog, before_ms = self._left[-1]
+            parameters = {"of_catalog": of_catalog, "before_ms": before_ms, "limit": limit - removed}
+            removed += conn.change(_DELETE_OF_CATALOG, parameters)
+            if removed < limit:
+                self._left.pop()
+        return removed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from litestar.enums import ScopeType
 
-from floecat.auth.browser_requests import BrowserRules, Refusal
+from floecat.auth.browser_requests import BrowserRefusal, BrowserRules
 from floecat.settings import GatewaySettings
 from floecat_rest.errors import ErrorModel, encode_error
 from floecat_rest.iceberg.oauth import OAuthController
@@ -91,7 +91,7 @@ class _Cors:
         await self._app(scope, receive, send_allowed)
 
 
-def _answer_of(refusal: Refusal, scope: Scope) -> Answer:
+def _answer_of(refusal: BrowserRefusal, scope: Scope) -> Answer:
     kind = "ForbiddenException" if refusal.status == 403 else "BadRequestException"
     body = encode_error(ErrorModel(refusal.message, kind, refusal.status))
     return Answer(refusal.status, b"" if scope.get("method") == "HEAD" else body)

@@ -12,7 +12,7 @@ import msgspec
 
 from floecat.connectors.connector_service import ConnectorInfo, NewConnector, ScanProgress
 from floecat.connectors.registrations import TableRegistration
-from floecat.connectors.scans import FailedTable, KnownTable, ScanReport
+from floecat.connectors.scans import CatalogTable, ConnectorScanReport, FailedTable
 from floecat.errors import BadRequestError, FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import Duration
@@ -194,7 +194,7 @@ def connector_response(connector: ConnectorInfo) -> ConnectorResponse:
     )
 
 
-def scan_response(report: ScanReport, request_id: str) -> ScanResponse:
+def scan_response(report: ConnectorScanReport, request_id: str) -> ScanResponse:
     """Renders a scan."""
     return ScanResponse(
         registered=[registered_table(registration, request_id) for registration in report.registered],
@@ -205,7 +205,7 @@ def scan_response(report: ScanReport, request_id: str) -> ScanResponse:
     )
 
 
-def _skipped(known: KnownTable) -> SkippedTable:
+def _skipped(known: CatalogTable) -> SkippedTable:
     return SkippedTable(Identifier.of(known.identifier), known.location)
 
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from floecat.iceberg.schemas.types import ListType, MapType, PrimitiveType, StructType, Type
 
-__all__ = ["Kind", "LogicalType", "canonical_text", "logical_type"]
+__all__ = ["LogicalKind", "LogicalType", "canonical_text", "logical_type"]
 
 
-class Kind(Enum):
+class LogicalKind(Enum):
     """What a column holds."""
 
     BOOLEAN = "BOOLEAN"
@@ -53,13 +53,13 @@ class LogicalType(msgspec.Struct, frozen=True):
         temporal_precision: digits of a second; None for microseconds.
     """
 
-    kind: Kind
+    kind: LogicalKind
     precision: int | None = None
     scale: int | None = None
     temporal_precision: int | None = None
 
     def __str__(self) -> str:
-        if self.kind is Kind.DECIMAL:
+        if self.kind is LogicalKind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
         if self.temporal_precision is not None:
             return f"{self.kind.name}({self.temporal_precision})"
@@ -67,26 +67,26 @@ class LogicalType(msgspec.Struct, frozen=True):
 
 
 _KINDS = {
-    "boolean": Kind.BOOLEAN,
-    "int": Kind.INT,
-    "long": Kind.INT,
-    "float": Kind.FLOAT,
-    "double": Kind.DOUBLE,
-    "date": Kind.DATE,
-    "time": Kind.TIME,
-    "timestamp": Kind.TIMESTAMP,
-    "timestamptz": Kind.TIMESTAMPTZ,
-    "timestamp_ns": Kind.TIMESTAMP,
-    "timestamptz_ns": Kind.TIMESTAMPTZ,
-    "string": Kind.STRING,
-    "uuid": Kind.UUID,
-    "fixed": Kind.BINARY,
-    "binary": Kind.BINARY,
-    "variant": Kind.VARIANT,
-    "geometry": Kind.BINARY,
-    "geography": Kind.BINARY,
+    "boolean": LogicalKind.BOOLEAN,
+    "int": LogicalKind.INT,
+    "long": LogicalKind.INT,
+    "float": LogicalKind.FLOAT,
+    "double": LogicalKind.DOUBLE,
+    "date": LogicalKind.DATE,
+    "time": LogicalKind.TIME,
+    "timestamp": LogicalKind.TIMESTAMP,
+    "timestamptz": LogicalKind.TIMESTAMPTZ,
+    "timestamp_ns": LogicalKind.TIMESTAMP,
+    "timestamptz_ns": LogicalKind.TIMESTAMPTZ,
+    "string": LogicalKind.STRING,
+    "uuid": LogicalKind.UUID,
+    "fixed": LogicalKind.BINARY,
+    "binary": LogicalKind.BINARY,
+    "variant": LogicalKind.VARIANT,
+    "geometry": LogicalKind.BINARY,
+    "geography": LogicalKind.BINARY,
     # Only nulls, which every type can hold.
-    "unknown": Kind.STRING,
+    "unknown": LogicalKind.STRING,
 }
 _NANOSECONDS = 9
 
@@ -94,14 +94,14 @@ _NANOSECONDS = 9
 def logical_type(type: Type) -> LogicalType:
     """The logical type of an Iceberg type."""
     if isinstance(type, StructType):
-        return LogicalType(Kind.STRUCT)
+        return LogicalType(LogicalKind.STRUCT)
     if isinstance(type, ListType):
-        return LogicalType(Kind.ARRAY)
+        return LogicalType(LogicalKind.ARRAY)
     if isinstance(type, MapType):
-        return LogicalType(Kind.MAP)
+        return LogicalType(LogicalKind.MAP)
     if type.name == "decimal":
         precision, scale = (int(parameter) for parameter in type.parameters)
-        return LogicalType(Kind.DECIMAL, precision, scale)
+        return LogicalType(LogicalKind.DECIMAL, precision, scale)
     return LogicalType(
         _KINDS[type.name], temporal_precision=_NANOSECONDS if type.name.endswith("_ns") else None
     )

@@ -16,7 +16,7 @@ from floecat_rest.management.wire import connector_response, scan_response
 
 if TYPE_CHECKING:
     from floecat.connectors.connector_service import ScanProgress
-    from floecat.connectors.scans import ScanReport
+    from floecat.connectors.scans import ConnectorScanReport
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
 
@@ -150,7 +150,7 @@ def delete(
     print_plain(f"Deleted connector {name}")
 
 
-def _print_report(report: ScanReport) -> None:
+def _print_report(report: ConnectorScanReport) -> None:
     for made in report.registered:
         problem = f", cannot be read: {made.problem.message}" if made.problem else ""
         print_plain(f"registered {written(made.identifier)} at {made.location}{problem}")

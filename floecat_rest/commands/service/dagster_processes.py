@@ -15,7 +15,7 @@ from typing import Any
 import floecat_rest
 from floecat.errors import FloecatError, SettingsError
 from floecat_rest.commands.console import print_done
-from floecat_rest.commands.service.log_files import LogFile
+from floecat_rest.commands.service.log_files import ServiceLog
 from floecat_rest.commands.service.processes import DIRECT, Processes, Service
 
 __all__ = [
@@ -59,7 +59,7 @@ def start_dagster(
     *,
     host: str,
     port: int,
-    log: Callable[[str], LogFile | None],
+    log: Callable[[str], ServiceLog | None],
     tell: Callable[[str], None],
 ) -> None:
     """Make Dagster's storage, start web server and daemon, wait until all definitions are loaded.

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
-__all__ = ["LogFile", "cause"]
+__all__ = ["ServiceLog", "cause"]
 
 _FAILURES = (
     re.compile(r"error: (?P<cause>.+)"),  # of the floecat command
@@ -21,7 +21,7 @@ _FAILURES = (
 )
 
 
-class LogFile:
+class ServiceLog:
     """The output of a service, run after run in one file, with a few older files `NAME.1`, `NAME.2` …
 
     Attributes:

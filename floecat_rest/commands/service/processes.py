@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from floecat.errors import FloecatError
-from floecat_rest.commands.service.log_files import LogFile, cause
+from floecat_rest.commands.service.log_files import ServiceLog, cause
 from floecat_rest.exit_codes import describe_exit
 
 __all__ = ["DIRECT", "ChildEndedError", "Processes", "Service", "StopRequestedError"]
@@ -48,7 +48,7 @@ class Service:
         self,
         name: str,
         command: Sequence[str],
-        log: LogFile | None = None,
+        log: ServiceLog | None = None,
         ready_url: str | None = None,
         *,
         stop_s: float = _STOP_S,

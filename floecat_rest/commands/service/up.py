@@ -33,7 +33,7 @@ from floecat_rest.commands.service.dagster_processes import (
 from floecat_rest.commands.service.db import prepare_store
 from floecat_rest.commands.service.demo import load_once
 from floecat_rest.commands.service.folder_lock import lock_folder
-from floecat_rest.commands.service.log_files import LogFile
+from floecat_rest.commands.service.log_files import ServiceLog
 from floecat_rest.commands.service.processes import Processes, Service, StopRequestedError
 from floecat_rest.commands.service.serve import free_port, require_free_port
 
@@ -152,10 +152,10 @@ def _logs(settings: Settings) -> Path:
     return settings.data_path / "log"
 
 
-def _log(settings: Settings, name: str) -> LogFile:
+def _log(settings: Settings, name: str) -> ServiceLog:
     limits = settings.log
     path = _logs(settings) / f"{name}.log"
-    return LogFile(path, max_bytes=limits.file_bytes, kept=limits.kept_files)
+    return ServiceLog(path, max_bytes=limits.file_bytes, kept=limits.kept_files)
 
 
 def _url(host: str, port: int) -> str:

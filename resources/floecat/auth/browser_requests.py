@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-__all__ = ["BrowserRules", "Refusal"]
+__all__ = ["BrowserRefusal", "BrowserRules"]
 
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 _ANY: Final = "*"
@@ -24,7 +24,7 @@ _PREFLIGHTED: Final = frozenset({b"x-client-version", b"idempotency-key", b"x-ic
 _READS: Final = frozenset({"GET", "HEAD"})
 
 
-class Refusal(NamedTuple):
+class BrowserRefusal(NamedTuple):
     """Why a request is refused."""
 
     status: int
@@ -58,7 +58,7 @@ class BrowserRules:
         *,
         links: bool = True,
         bare_posts: bool = True,
-    ) -> Refusal | None:
+    ) -> BrowserRefusal | None:
         """Why a request is refused; None if it is not.
 
         Args:
@@ -87,17 +87,17 @@ class BrowserRules:
             elif name in _PREFLIGHTED or (name == b"authorization" and value[:7].lower() == b"bearer "):
                 preflighted = True
         if not self.allows(host):
-            return Refusal(
+            return BrowserRefusal(
                 403,
                 f"Host {_shown(host)} is not allowed; the setting {self._setting} lists the allowed names",
             )
         if origin and _host_of(origin) != host.lower():
-            return Refusal(403, f"Requests of web pages from {_shown(origin)} are not allowed")
+            return BrowserRefusal(403, f"Requests of web pages from {_shown(origin)} are not allowed")
         if site and site not in _OWN_SITE and not (links and method in _READS and destination == b"document"):
-            return Refusal(403, "Requests of web pages from other sites are not allowed")
+            return BrowserRefusal(403, "Requests of web pages from other sites are not allowed")
         is_bare = bare_posts and content_type is None and not has_body
         if method == "POST" and not (preflighted or is_bare or _is_json(content_type or b"")):
-            return Refusal(415, "A POST needs the header Content-Type: application/json")
+            return BrowserRefusal(415, "A POST needs the header Content-Type: application/json")
         return None
 
     def allows(self, host: bytes) -> bool:

@@ -11,7 +11,7 @@ from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 
 from floecat.clock import Clock
 
-__all__ = ["ClaimRules", "Refusal", "shown"]
+__all__ = ["ClaimRules", "TokenRefusal", "shown"]
 
 _LONGEST_SHOWN: Final = 200
 _OTHER_KINDS: Final = frozenset({"id", "refresh", "offline", "logout"})
@@ -20,7 +20,7 @@ _OF_ID_TOKENS: Final = ("nonce", "at_hash", "c_hash")
 """Claims of OpenID Connect Core 1.0, sections 2 and 3.3.2.11."""
 
 
-class Refusal(NamedTuple):
+class TokenRefusal(NamedTuple):
     """Why a token is refused."""
 
     kind: str
@@ -46,7 +46,7 @@ class ClaimRules:
                 wanted[claim] = {"essential": True, "value": value}
         self._registry = JWTClaimsRegistry(now=lambda: clock.now_ms() // 1000, leeway=leeway_s, **wanted)
 
-    def refusal(self, header: Mapping[str, object], claims: Mapping[str, object]) -> Refusal | None:
+    def refusal(self, header: Mapping[str, object], claims: Mapping[str, object]) -> TokenRefusal | None:
         """Why a token with these claims is refused; None if it is not."""
         kind = _kind_of(header, claims)
         if kind is not None:
@@ -55,7 +55,7 @@ class ClaimRules:
             self._registry.validate(dict(claims))
         except MissingClaimError as error:
             lacks = f"The bearer token lacks the claim '{error.claim}'"
-            return Refusal(error.claim, lacks + self._accepted(error.claim), lacks)
+            return TokenRefusal(error.claim, lacks + self._accepted(error.claim), lacks)
         except ExpiredTokenError:
             return _told("exp", f"The bearer token has expired: {self._times('exp', claims)}")
         except InvalidClaimError as error:
@@ -64,12 +64,12 @@ class ClaimRules:
             return _told("claims", f"The bearer token is not valid here ({error.error})")
         return None
 
-    def _invalid(self, claim: str, claims: Mapping[str, object]) -> Refusal:
+    def _invalid(self, claim: str, claims: Mapping[str, object]) -> TokenRefusal:
         came = claims.get(claim)
         if claim in {"nbf", "iat"} and isinstance(came, int | float):
             return _told(claim, f"The bearer token is not valid yet: {self._times(claim, claims)}")
         wrong = f"The claim '{claim}' of the bearer token is not accepted: it is {shown(came)}"
-        return Refusal(claim, wrong + self._accepted(claim), wrong)
+        return TokenRefusal(claim, wrong + self._accepted(claim), wrong)
 
     def _accepted(self, claim: str) -> str:
         value, setting = self._expected.get(claim, (None, ""))
@@ -86,8 +86,8 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
-def _told(kind: str, message: str) -> Refusal:
-    return Refusal(kind, message, message)
+def _told(kind: str, message: str) -> TokenRefusal:
+    return TokenRefusal(kind, message, message)
 
 
 def _kind_of(header: Mapping[str, object], claims: Mapping[str, object]) -> str | None:

@@ -15,11 +15,11 @@ from floecat.catalog.recent_loads import RecentLoads
 from floecat.catalog.replayed_answers import TableAnswers
 from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
+from floecat.entries.drops_and_renames import DropsAndRenames
 from floecat.entries.formats import TableFormats
 from floecat.entries.listing import EntryListing, Paging
 from floecat.entries.names import Resolver
 from floecat.entries.open_entries import EntryParts
-from floecat.entries.removals import EntryChanges
 from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.background import Background
 from floecat.settings import Settings
@@ -67,7 +67,7 @@ def open_catalog(
     gateway, store = settings.gateway, parts.store
     paging = Paging(default_size=gateway.default_page_size, max_size=gateway.max_page_size)
     listing = EntryListing(store, paging)
-    changes = EntryChanges(parts.transactions, parts.clock)
+    changes = DropsAndRenames(parts.transactions, parts.clock)
     verify = gateway.verify_metadata_file
     loads = RecentLoads(parts.clock, settings.statistics.publish_after.ms)
     loader = TableLoader(

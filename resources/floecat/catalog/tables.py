@@ -12,10 +12,10 @@ from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import TableLoader
 from floecat.catalog.replayed_answers import TableAnswers
 from floecat.entries.calls import Call, LoadedTable, Page, PageRequest
+from floecat.entries.drops_and_renames import DropsAndRenames
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.listing import EntryListing
 from floecat.entries.names import existing_entry, missing_table
-from floecat.entries.removals import EntryChanges
 from floecat.errors import UnsupportedOperationError
 from floecat.events.table_description import TableDescription, describe
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -55,7 +55,7 @@ class TableService:
         store: Store,
         listing: EntryListing,
         loader: TableLoader,
-        changes: EntryChanges,
+        changes: DropsAndRenames,
         keys: IdempotencyKeys,
         answers: TableAnswers,
     ) -> None:
@@ -140,7 +140,7 @@ class TableService:
         return self._loader.load(call, identifier, snapshots, if_none_match)
 
     def rename(self, call: Call, source: TableIdentifier, destination: TableIdentifier) -> None:
-        """Renames or moves a table; see `EntryChanges.rename`."""
+        """Renames or moves a table; see `DropsAndRenames.rename`."""
 
         def work(finish: Finish[None]) -> None:
             self._changes.rename(call, source, destination, "table", lambda conn: finish(conn, None))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import etag_of
 from floecat.entries.calls import Call, LoadedView, Page, PageRequest
+from floecat.entries.drops_and_renames import DropsAndRenames
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.listing import EntryListing
 from floecat.entries.lookup import Entries
 from floecat.entries.names import existing_entry, missing_view
-from floecat.entries.removals import EntryChanges
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store.database.engine import Connection, Store
 from floecat.store.entries import tables
@@ -25,7 +25,7 @@ class ViewService:
         store: Store,
         entries: Entries,
         listing: EntryListing,
-        changes: EntryChanges,
+        changes: DropsAndRenames,
         keys: IdempotencyKeys,
     ) -> None:
         self._store = store
@@ -70,7 +70,7 @@ class ViewService:
         )
 
     def rename(self, call: Call, source: TableIdentifier, destination: TableIdentifier) -> None:
-        """Renames or moves a view; see `EntryChanges.rename`."""
+        """Renames or moves a view; see `DropsAndRenames.rename`."""
 
         def work(finish: Finish[None]) -> None:
             self._changes.rename(call, source, destination, "view", lambda conn: finish(conn, None))

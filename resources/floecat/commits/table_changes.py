@@ -17,7 +17,7 @@ from floecat.entries.formats import TableFormats
 from floecat.entries.lookup import Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import missing_table, name_taken, namespace_row
-from floecat.entries.prepared_changes import Prepared, SnapshotChanges
+from floecat.entries.prepared_changes import Prepared, SnapshotRowChanges
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -125,7 +125,7 @@ class TableChanges:
             base=None,
             namespace_id=namespace_id,
             snapshot_id=metadata.current_snapshot_id,
-            snapshots=SnapshotChanges(added=metadata.snapshots, refs=metadata.refs),
+            snapshots=SnapshotRowChanges(added=metadata.snapshots, refs=metadata.refs),
         )
 
     def _update(
@@ -158,7 +158,7 @@ class TableChanges:
             base=row,
             namespace_id=row.namespace_id,
             snapshot_id=metadata.current_snapshot_id,
-            snapshots=SnapshotChanges(
+            snapshots=SnapshotRowChanges(
                 added=applied.added_snapshots,
                 removed_ids=applied.removed_snapshot_ids,
                 refs=metadata.refs if applied.refs_changed else None,

@@ -16,7 +16,7 @@ from floecat.entries.lookup import Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import name_taken, namespace_row
 from floecat.entries.open_entries import EntryParts
-from floecat.entries.prepared_changes import AnyPrepared, Prepared, SnapshotChanges
+from floecat.entries.prepared_changes import AnyPrepared, Prepared, SnapshotRowChanges
 from floecat.errors import BadRequestError, ConflictError, FileMissingError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.integrity import check_integrity
@@ -175,7 +175,7 @@ def read_metadata_file(
 
 def _snapshot_changes(
     entry: Entry[TableMetadata] | Entry[ViewMetadata] | None, metadata: TableMetadata
-) -> SnapshotChanges:
+) -> SnapshotRowChanges:
     before = entry.document.parsed() if entry is not None else None
     known = (
         {snapshot.snapshot_id for snapshot in before.snapshots}
@@ -183,7 +183,7 @@ def _snapshot_changes(
         else frozenset()
     )
     now = {snapshot.snapshot_id for snapshot in metadata.snapshots}
-    return SnapshotChanges(
+    return SnapshotRowChanges(
         added=[snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in known],
         removed_ids=sorted(known - now),
         refs=metadata.refs,

@@ -50,7 +50,7 @@ from floecat.store.jobs import jobs
 from floecat.store.jobs.jobs import JobRow
 from floecat.store.jobs.leases import LeaseLostError
 
-__all__ = ["ConnectorScans", "FailedTable", "KnownTable", "ScanReport"]
+__all__ = ["CatalogTable", "ConnectorScanReport", "ConnectorScans", "FailedTable"]
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class _ScanPayload(msgspec.Struct, frozen=True):
     connector_id: UUID
 
 
-class KnownTable(msgspec.Struct, frozen=True):
+class CatalogTable(msgspec.Struct, frozen=True):
     """A table that the catalog had before."""
 
     identifier: TableIdentifier
@@ -84,13 +84,13 @@ class FailedTable(msgspec.Struct, frozen=True):
     """What the table would be called."""
 
 
-class ScanReport(msgspec.Struct):
+class ConnectorScanReport(msgspec.Struct):
     """What a scan found, in the order in which it was found."""
 
     connector: str
     registered: list[TableRegistration] = []
     """New tables. One that cannot be read is registered all the same, with the problem."""
-    skipped: list[KnownTable] = []
+    skipped: list[CatalogTable] = []
     failed: list[FailedTable] = []
     folders: int = 0
     """How many were looked into."""
@@ -183,7 +183,7 @@ class ConnectorScans:
 
     def scan(
         self, call: Call, name: str, told: Callable[[ScanProgress], None] = lambda _progress: None
-    ) -> ScanReport:
+    ) -> ConnectorScanReport:
         """Scans now, whether or not a scheduled scan is due.
 
         Args:
@@ -215,7 +215,7 @@ class ConnectorScans:
         finally:
             self._scanned.discard(account_id)
 
-    def scan_due(self) -> Iterator[ScanReport]:
+    def scan_due(self) -> Iterator[ConnectorScanReport]:
         """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
 
         Raises:
@@ -224,7 +224,7 @@ class ConnectorScans:
         self._enqueue_due()
         queue = JobQueue(self._store, self._clock, self.kind)
         while rows := queue.claim():
-            reports: list[ScanReport] = []
+            reports: list[ConnectorScanReport] = []
             queue.work_on(rows[0], work=partial(self._work, told=reports.append))
             yield from reports
 
@@ -262,7 +262,9 @@ class ConnectorScans:
             dedup_key=str(row.id),
         )
 
-    def _work(self, job: RunningJob, told: Callable[[ScanReport], None] = lambda _report: None) -> str | None:
+    def _work(
+        self, job: RunningJob, told: Callable[[ConnectorScanReport], None] = lambda _report: None
+    ) -> str | None:
         connector_id = msgspec.json.decode(job.row.payload, type=_ScanPayload).connector_id
         with self._store.read() as conn:
             row = connectors.get(conn, connector_id)
@@ -280,8 +282,10 @@ class ConnectorScans:
         told(report)
         return report.summary
 
-    def _scan(self, call: Call, row: ConnectorRow, told: Callable[[ScanProgress], None]) -> ScanReport:
-        report, began_s = ScanReport(row.name), time.monotonic()
+    def _scan(
+        self, call: Call, row: ConnectorRow, told: Callable[[ScanProgress], None]
+    ) -> ConnectorScanReport:
+        report, began_s = ConnectorScanReport(row.name), time.monotonic()
         deadline = began_s + self._reading_s
         longest = self._limits.connector_scan_time
 
@@ -318,7 +322,9 @@ class ConnectorScans:
             setting = f"floecat.limits.{bound.replace('_', '-')}"
             raise UnprocessableError(f"The scan found more than {most} {what} ({setting}), and ended there")
 
-    def _take(self, call: Call, row: ConnectorRow, found: object, report: ScanReport, *, read: bool) -> None:
+    def _take(
+        self, call: Call, row: ConnectorRow, found: object, report: ConnectorScanReport, *, read: bool
+    ) -> None:
         location, identifier = row.location, None
         try:
             if isinstance(found, UnreadablePlace):
@@ -347,7 +353,7 @@ class ConnectorScans:
         row: ConnectorRow,
         identifier: TableIdentifier,
         found: DiscoveredTable,
-        report: ScanReport,
+        report: ConnectorScanReport,
         *,
         read: bool,
     ) -> None:
@@ -362,7 +368,7 @@ class ConnectorScans:
                 if not known:
                     raise
         for before in known[:1]:
-            report.skipped.append(KnownTable(before, found.location))
+            report.skipped.append(CatalogTable(before, found.location))
             report.counts(before, found.location)
 
     def _register(

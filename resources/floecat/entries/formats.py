@@ -7,7 +7,7 @@ Iceberg metadata that is derived from that format's own log; it is brought up to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
 from floecat.entries.calls import Call
 from floecat.entries.lookup import Entry
@@ -16,7 +16,17 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.entries.tables import EntryRow
 
-__all__ = ["IcebergFormat", "TableFormat", "TableFormats", "TurnedOffFormat"]
+__all__ = ["IcebergFormat", "TableFormat", "TableFormats", "TurnedOffFormat", "is_derived"]
+
+_ICEBERG: Final = "iceberg"
+
+
+def is_derived(format_: str) -> bool:
+    """Whether tables of a format are read from metadata that is made here from another log.
+
+    Such metadata can be made again, takes no commits, and is no record of the table's data files.
+    """
+    return format_ != _ICEBERG
 
 
 class TableFormat(Protocol):
@@ -74,7 +84,7 @@ class TableFormats:
 
     def __init__(self, others: Mapping[str, TableFormat]) -> None:
         """Adds formats to Iceberg, by the name that the rows of entries have in `format`."""
-        self._formats: dict[str, TableFormat] = {"iceberg": IcebergFormat(), **others}
+        self._formats: dict[str, TableFormat] = {_ICEBERG: IcebergFormat(), **others}
 
     def of(self, row: EntryRow) -> TableFormat:
         """The format of an entry.

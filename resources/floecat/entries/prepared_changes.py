@@ -34,7 +34,7 @@ __all__ = [
     "MetadataDocument",
     "PointerMovedError",
     "Prepared",
-    "SnapshotChanges",
+    "SnapshotRowChanges",
     "check_not_purged",
     "compressed",
     "is_purged",
@@ -75,7 +75,7 @@ class EncodedDocument(msgspec.Struct, frozen=True):
 V_co = TypeVar("V_co", bound=MetadataDocument, covariant=True)
 
 
-class SnapshotChanges(msgspec.Struct, frozen=True):
+class SnapshotRowChanges(msgspec.Struct, frozen=True):
     """How the snapshot and ref rows of a table follow its metadata."""
 
     added: Sequence[SnapshotSummary] = ()
@@ -101,7 +101,7 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     """The row that is replaced; `None` creates one."""
     namespace_id: UUID
     snapshot_id: int | None = None
-    snapshots: SnapshotChanges = SnapshotChanges()
+    snapshots: SnapshotRowChanges = SnapshotRowChanges()
     writes_file: bool = True
     """Whether the metadata file is ours to write; a registered one is there already."""
     completes_staged: bool = False
@@ -255,7 +255,7 @@ def _logged(metadata_location: str) -> str | None:
     return metadata_location if has_metadata(metadata_location) else None
 
 
-def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotChanges, *, is_new: bool) -> None:
+def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotRowChanges, *, is_new: bool) -> None:
     if changes.removed_ids:
         snapshots.delete_many(conn, entry_id, changes.removed_ids)
     if changes.added:

@@ -27,6 +27,7 @@ from floecat.entries.areas import (
     folder_of_text,
     overlaps,
 )
+from floecat.entries.formats import is_derived
 from floecat.entries.prepared_changes import Prepared
 from floecat.errors import UnavailableError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -153,7 +154,7 @@ class PurgeGuard:
         area = file_area(files) | self._areas.added_area(storage, added, all_manifests=is_new)
         format_ = change.format if change.base is None else change.base.format
         # a table of another format needs all files below its location
-        return area if format_ == "iceberg" else area | folder_area([change.location])
+        return area | folder_area([change.location]) if is_derived(format_) else area
 
     def _wait(self, batches: Sequence[Batch], ends_at: float, catalog_id: UUID) -> None:
         """Returns when batches have ended, and keeps their purges from beginning another one before."""

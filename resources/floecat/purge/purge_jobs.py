@@ -10,6 +10,7 @@ import msgspec
 
 from floecat.clock import Clock
 from floecat.entries.calls import Call
+from floecat.entries.formats import is_derived
 from floecat.events.listeners import EventListeners
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted
 from floecat.identifiers.namespace import TableIdentifier
@@ -200,7 +201,7 @@ def purge_job_for(
         title=str(identifier),
         subject=row.object_uuid.lower(),
         # a table of another format is known by its root, as its metadata can be rebuilt at any time
-        resource=row.metadata_location if row.format == "iceberg" else row.location,
+        resource=row.location if is_derived(row.format) else row.metadata_location,
         payload=payload,
         created_by=call.principal.name,
         now_ms=now_ms,

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import Final, cast
 
 from floecat.clock import Clock
+from floecat.entries.formats import is_derived
 from floecat.errors import SettingsError
 from floecat.purge.deletion.ranges import RangeRunner
 from floecat.purge.deletion.table_purge import TablePurge
@@ -62,7 +63,7 @@ class ReachableFilesPurger:
 
     def purge_table(self, request: PurgeRequest, runner: RangeRunner | None = None) -> None:
         """See `purge_requested`."""
-        processes = self._processes if runner is None and request.format == "iceberg" else None
+        processes = None if runner is not None or is_derived(request.format) else self._processes
         if processes is not None and processes.is_on:
             processes.purge(request, self._offer_ms)
         else:

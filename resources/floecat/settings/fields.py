@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from floecat.errors import SettingsError
-from floecat.settings.kinds import Kind
+from floecat.settings.kinds import SettingKind
 
-__all__ = ["ROOT", "Group", "LeafField", "leaf_fields", "named_groups"]
+__all__ = ["ROOT", "LeafField", "SettingsGroup", "leaf_fields", "named_groups"]
 
 ROOT = "floecat"
 """First part of every key."""
@@ -20,7 +20,7 @@ ROOT = "floecat"
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class SettingsGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the structs. Its representation hides secrets."""
 
     def __repr__(self) -> str:
@@ -39,7 +39,7 @@ class LeafField(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[type[msgspec.Struct], ...]
     """Struct that declares each part of the path."""
 
-    kind: Kind
+    kind: SettingKind
     """What it accepts."""
 
     default: Any
@@ -68,7 +68,7 @@ def leaf_fields(struct: type[msgspec.Struct]) -> tuple[LeafField, ...]:
     return tuple(_walk(struct, (), (), None))
 
 
-def named_groups(group: type[T]) -> Kind:
+def named_groups(group: type[T]) -> SettingKind:
     """A table of groups: tables of a file, a JSON object in the environment."""
 
     def read(value: object) -> Mapping[str, T]:
@@ -77,7 +77,7 @@ def named_groups(group: type[T]) -> Kind:
         return {name: _read_group(group, name, fields) for name, fields in value.items()}
 
     keys = ", ".join(_keys(group))
-    return Kind(
+    return SettingKind(
         expected=f"tables by name, each with any of {keys} (in the environment a JSON object)",
         from_value=read,
         from_text=lambda raw: read(json.loads(raw)),
@@ -96,7 +96,7 @@ def _walk(
         inner, owners = (*path, field.name), (*above, struct)
         hint = hints[field.name]
         if get_origin(hint) is Annotated:
-            kind = next(extra for extra in get_args(hint)[1:] if isinstance(extra, Kind))
+            kind = next(extra for extra in get_args(hint)[1:] if isinstance(extra, SettingKind))
             found.append(LeafField(path=inner, owners=owners, kind=kind, default=default))
         else:
             found.extend(_walk(hint, inner, owners, default))

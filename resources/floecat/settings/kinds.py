@@ -13,7 +13,7 @@ import msgspec
 
 __all__ = [
     "Duration",
-    "Kind",
+    "SettingKind",
     "boolean",
     "choice",
     "duration",
@@ -70,7 +70,7 @@ class Duration(msgspec.Struct, frozen=True, order=True):
         return f"PT{parts or '0S'}"
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class SettingKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a field accepts. Stands in the annotation of the field."""
 
     expected: str
@@ -92,17 +92,19 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Other names of the last part of the key."""
 
 
-def text(*, secret: bool = False, aliases: tuple[str, ...] = ()) -> Kind:
+def text(*, secret: bool = False, aliases: tuple[str, ...] = ()) -> SettingKind:
     """Any text that is not empty."""
-    return Kind(expected="text", from_value=_text, from_text=_text, secret=secret, aliases=aliases)
+    return SettingKind(expected="text", from_value=_text, from_text=_text, secret=secret, aliases=aliases)
 
 
-def boolean() -> Kind:
+def boolean() -> SettingKind:
     """True or false."""
-    return Kind(expected="true or false", from_value=_boolean, from_text=lambda raw: _BOOLEANS[raw.lower()])
+    return SettingKind(
+        expected="true or false", from_value=_boolean, from_text=lambda raw: _BOOLEANS[raw.lower()]
+    )
 
 
-def integer(*, minimum: int = 0, maximum: int | None = None, floor: int | None = None) -> Kind:
+def integer(*, minimum: int = 0, maximum: int | None = None, floor: int | None = None) -> SettingKind:
     """A whole number.
 
     Args:
@@ -118,29 +120,33 @@ def integer(*, minimum: int = 0, maximum: int | None = None, floor: int | None =
             raise ValueError("out of bounds")
         return number if floor is None else max(number, floor)
 
-    return Kind(expected=f"an integer {bounds}", from_value=check, from_text=lambda raw: check(_digits(raw)))
+    return SettingKind(
+        expected=f"an integer {bounds}", from_value=check, from_text=lambda raw: check(_digits(raw))
+    )
 
 
-def duration(*, floor: Duration | None = None) -> Kind:
+def duration(*, floor: Duration | None = None) -> SettingKind:
     """An ISO-8601 duration; one shorter than `floor` counts as `floor`."""
 
     def read(value: object) -> Duration:
         parsed = Duration.parse(_text(value))
         return parsed if floor is None else max(parsed, floor)
 
-    return Kind(expected="an ISO-8601 duration such as PT30M", from_value=read, from_text=read)
+    return SettingKind(expected="an ISO-8601 duration such as PT30M", from_value=read, from_text=read)
 
 
-def size() -> Kind:
+def size() -> SettingKind:
     """A number of bytes: a plain number, or one with KiB, MiB, GiB or TiB."""
 
     def read(value: object) -> int:
         return _size(value) if isinstance(value, str) else integer().from_value(value)
 
-    return Kind(expected="a number of bytes such as 67108864 or 64MiB", from_value=read, from_text=_size)
+    return SettingKind(
+        expected="a number of bytes such as 67108864 or 64MiB", from_value=read, from_text=_size
+    )
 
 
-def choice(*options: str) -> Kind:
+def choice(*options: str) -> SettingKind:
     """One of a few words."""
 
     def read(value: object) -> str:
@@ -148,15 +154,15 @@ def choice(*options: str) -> Kind:
             raise ValueError("not an option")
         return str(value)
 
-    return Kind(expected=f"one of {', '.join(options)}", from_value=read, from_text=read)
+    return SettingKind(expected=f"one of {', '.join(options)}", from_value=read, from_text=read)
 
 
-def identifier() -> Kind:
+def identifier() -> SettingKind:
     """A UUID."""
-    return Kind(expected="a UUID", from_value=lambda value: UUID(_text(value)), from_text=UUID)
+    return SettingKind(expected="a UUID", from_value=lambda value: UUID(_text(value)), from_text=UUID)
 
 
-def text_list() -> Kind:
+def text_list() -> SettingKind:
     """A list of texts; in the environment one text, its parts separated by commas."""
 
     def read(value: object) -> tuple[str, ...]:
@@ -164,14 +170,14 @@ def text_list() -> Kind:
             raise TypeError("not a list")
         return tuple(_text(item) for item in value)
 
-    return Kind(
+    return SettingKind(
         expected="a list of texts",
         from_value=read,
         from_text=lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()),
     )
 
 
-def mapping(*, secret: bool = False) -> Kind:
+def mapping(*, secret: bool = False) -> SettingKind:
     """Texts by name: a table of a file, a JSON object in the environment.
 
     Names with dots may be written as tables within the table. Numbers and booleans become the texts that
@@ -183,7 +189,7 @@ def mapping(*, secret: bool = False) -> Kind:
             raise TypeError("not a table")
         return dict(_properties(value, ()))
 
-    return Kind(
+    return SettingKind(
         expected="a table of texts (in the environment a JSON object)",
         from_value=read,
         from_text=lambda raw: read(json.loads(raw)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import Duration, duration, integer, size
 
 __all__ = ["LimitSettings"]
@@ -14,7 +14,7 @@ _MIB = 1 << 20
 _GIB = 1 << 30
 
 
-class LimitSettings(Group, frozen=True, kw_only=True):
+class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     """Bounds on what one request, file or tenant may take."""
 
     location_bytes: Annotated[int, size()] = 8 * _KIB

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from floecat.errors import SettingsError
-from floecat.settings.fields import ROOT, Group, LeafField, leaf_fields
+from floecat.settings.fields import ROOT, LeafField, SettingsGroup, leaf_fields
 from floecat.settings.groups.root import Settings
 
 __all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "TOKEN_VARIABLE", "check_rules", "load_settings"]
@@ -42,7 +42,7 @@ _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 
 _log = logging.getLogger(__name__)
 
-GroupT = TypeVar("GroupT", bound=Group)
+GroupT = TypeVar("GroupT", bound=SettingsGroup)
 
 _GIVEN_KINDS: tuple[tuple[type, str], ...] = (
     (bool, "a boolean"),
@@ -267,7 +267,7 @@ def _replace(group: GroupT, path: tuple[str, ...], values: Mapping[tuple[str, ..
     changes: dict[str, object] = {}
     for name in group.__struct_fields__:
         current, inner = getattr(group, name), (*path, name)
-        if isinstance(current, Group):
+        if isinstance(current, SettingsGroup):
             changes[name] = _replace(current, inner, values)
         elif inner in values:
             changes[name] = values[inner]

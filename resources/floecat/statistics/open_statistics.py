@@ -19,7 +19,7 @@ from floecat.settings import Settings
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.control import CaptureControl
 from floecat.statistics.capture.policy_service import CapturePolicies
-from floecat.statistics.capture.publishing.publication import Publication
+from floecat.statistics.capture.publishing.publication import StatisticsPublication
 from floecat.statistics.capture.reading.processes import CaptureProcesses
 from floecat.statistics.constraints import Constraints
 from floecat.statistics.index_artifacts import IndexArtifacts
@@ -68,7 +68,7 @@ def open_statistics(
     """
     store, clock = parts.store, parts.clock
     snapshots = Snapshots(parts.entries, CurrentTables(parts.entries, formats))
-    publication = Publication(
+    publication = StatisticsPublication(
         parts, catalog.calls, commits, catalog.loads, quiet_ms=settings.statistics.publish_after.ms
     )
     processes = CaptureProcesses(settings.statistics.memory_bytes, settings.statistics.file_processor_time.ms)

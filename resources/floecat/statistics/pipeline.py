@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from floecat.statistics.capture.reading.page_indexes import BuiltIndexes, ReadIndexes
     from floecat.statistics.capture.reading.processes import CaptureProcesses
 
-__all__ = ["FinishedCapture", "PendingTable", "StatisticsPipeline"]
+__all__ = ["CapturableTable", "FinishedCapture", "StatisticsPipeline"]
 
 SETTLED_MS = 1_000
 """What ended so long ago is in the store: a transaction that commits later has a later time."""
 
 
-class PendingTable(msgspec.Struct, frozen=True):
+class CapturableTable(msgspec.Struct, frozen=True):
     """A table with captures to work on."""
 
     entry_id: UUID
@@ -93,7 +93,7 @@ class StatisticsPipeline:
         """See `CaptureRequests.search_commits`."""
         return self._work.requests.search_commits()
 
-    def pending(self) -> list[PendingTable]:
+    def pending(self) -> list[CapturableTable]:
         """Tables with open captures, the one that waits for longest first.
 
         Raises:
@@ -117,7 +117,7 @@ class StatisticsPipeline:
             if group.subject in of_table:
                 of_table[group.subject][1].append(group)
         return [
-            PendingTable(
+            CapturableTable(
                 UUID(subject),
                 its_captures[-1].title,
                 len(its_captures),

@@ -27,9 +27,9 @@ __all__ = [
     "FileContentKind",
     "FileStatistics",
     "FileTarget",
-    "Metadata",
     "Ndv",
     "Producer",
+    "RecordMetadata",
     "ScalarStatistics",
     "Sketch",
     "SketchRole",
@@ -194,7 +194,9 @@ class Coverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, 
     properties: dict[str, str] = {}
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True):
+class RecordMetadata(
+    msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
+):
     """How a record was made.
 
     Attributes:
@@ -401,7 +403,7 @@ class StatisticsRecord(
     """
 
     target: Target
-    metadata: Metadata = Metadata()
+    metadata: RecordMetadata = RecordMetadata()
     table: TableStatistics | None = None
     scalar: ScalarStatistics | None = None
     file: FileStatistics | None = None

@@ -11,7 +11,7 @@ import pytest
 
 from floecat.connectors.connector_service import NewConnector, ScanProgress
 from floecat.connectors.registrations import TableRegistration
-from floecat.connectors.scans import ScanReport
+from floecat.connectors.scans import ConnectorScanReport
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
 from floecat.delta import delta_rows as delta_tables
 from floecat.entries.calls import Call, PageRequest
@@ -53,7 +53,7 @@ def names(kernel: Kernel, call: Call, *namespace: str) -> list[str]:
     return [identifier.name for identifier in page.items]
 
 
-def registered(report: ScanReport) -> list[str]:
+def registered(report: ConnectorScanReport) -> list[str]:
     return [str(made.identifier) for made in report.registered]
 
 

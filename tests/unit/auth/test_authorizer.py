@@ -33,7 +33,7 @@ _ASKING = {
     "entries/lookup.py",
     "entries/listing.py",
     "entries/names.py",
-    "entries/removals.py",
+    "entries/drops_and_renames.py",
     "jobs/operations.py",
     # the job of a capture that the call has asked for
     "statistics/capture/control.py",

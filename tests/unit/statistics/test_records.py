@@ -13,8 +13,8 @@ from floecat.statistics.records import (
     ExpressionTarget,
     FileStatistics,
     FileTarget,
-    Metadata,
     Ndv,
+    RecordMetadata,
     ScalarStatistics,
     Sketch,
     SketchRole,
@@ -58,9 +58,9 @@ def test_targets_have_a_storage_id(target: Target, storage_id: str) -> None:
         StatisticsRecord(TableTarget(), scalar=ScalarStatistics()),
         StatisticsRecord(ColumnTarget(1), table=TableStatistics(), scalar=ScalarStatistics()),
         StatisticsRecord(FileTarget("a"), file=FileStatistics("b")),
-        StatisticsRecord(TableTarget(), Metadata(confidence_level=1.5), table=TableStatistics()),
+        StatisticsRecord(TableTarget(), RecordMetadata(confidence_level=1.5), table=TableStatistics()),
         StatisticsRecord(
-            TableTarget(), Metadata(coverage=Coverage(rows_scanned=-1)), table=TableStatistics()
+            TableTarget(), RecordMetadata(coverage=Coverage(rows_scanned=-1)), table=TableStatistics()
         ),
         StatisticsRecord(TableTarget(), table=TableStatistics(row_count=2**63)),
         StatisticsRecord(ColumnTarget(1), scalar=ScalarStatistics(ndv=Ndv(exact=-1))),
@@ -75,7 +75,7 @@ def _record(captured_at_ms: int, rows: int) -> StatisticsRecord:
     sketch = Sketch(SketchRole.NDV, THETA_SKETCH, b"\x00\xff", captured_at_ms=captured_at_ms)
     return StatisticsRecord(
         ColumnTarget(1),
-        Metadata(captured_at_ms=captured_at_ms, refreshed_at_ms=captured_at_ms),
+        RecordMetadata(captured_at_ms=captured_at_ms, refreshed_at_ms=captured_at_ms),
         scalar=ScalarStatistics("id", "INT", rows, ndv=Ndv(exact=rows, sketches=(sketch,))),
     )
 

@@ -13,8 +13,8 @@ from lance_namespace.errors import ErrorCode
 from floecat.clients.lance.configuration import Configuration
 from floecat.clients.lance.errors import Meanings, error_of
 from floecat.clients.lance.tokens import Tokens
-from floecat.clients.lance.transport import Answer, Transport
-from floecat.clients.lance.wire import CatalogConfig, decode
+from floecat.clients.lance.transport import HttpAnswer, Transport
+from floecat.clients.lance.wire import RestConfig, decode
 from floecat.identifiers.encoding import encode_segment
 
 __all__ = ["RestCatalog"]
@@ -92,7 +92,7 @@ class RestCatalog:
             answer = self._send("GET", url, {}, None, repeatable=True)
             if answer.status != 200:
                 raise error_of(answer.status, answer.body, _OF_WAREHOUSE)
-            known = self._warehouses[name] = _described(name, decode(answer.body, CatalogConfig))
+            known = self._warehouses[name] = _described(name, decode(answer.body, RestConfig))
         return known
 
     def _send(
@@ -103,7 +103,7 @@ class RestCatalog:
         body: Mapping[str, Any] | None,
         *,
         repeatable: bool,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Sends a request with the current token, and once more with a new one if that is refused."""
         content = None if body is None else json.dumps(body).encode()
         sent = {"Accept": "application/json", **headers}
@@ -123,7 +123,7 @@ def _with_token(headers: Mapping[str, str], token: str | None) -> dict[str, str]
     return dict(headers) if token is None else {**headers, "Authorization": f"Bearer {token}"}
 
 
-def _described(name: str, config: CatalogConfig) -> _Warehouse:
+def _described(name: str, config: RestConfig) -> _Warehouse:
     defaults, overrides = config.defaults or {}, config.overrides or {}
     prefix = defaults.get("prefix") or overrides.get("prefix") or encode_segment(name)
     return _Warehouse(str(prefix).strip("/"), config.idempotency_key_lifetime is not None)

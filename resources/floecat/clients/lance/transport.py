@@ -11,7 +11,7 @@ from lance_namespace.errors import InternalError, ServiceUnavailableError
 
 from floecat.clients.lance.configuration import Configuration
 
-__all__ = ["PARALLEL_REQUESTS", "Answer", "Transport"]
+__all__ = ["PARALLEL_REQUESTS", "HttpAnswer", "Transport"]
 
 PARALLEL_REQUESTS: Final = 8
 """Connections to the catalog at one time."""
@@ -22,7 +22,7 @@ _LONGEST_ANSWER: Final = 10
 """Times the read timeout, which is that of each part of an answer."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """An HTTP response."""
 
     status: int
@@ -65,7 +65,7 @@ class Transport:
         headers: Mapping[str, str],
         body: bytes | None = None,
         repeatable: bool = True,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Sends a request, and sends it again if it fails and that is safe.
 
         Redirects are not followed: the token would go to another server.
@@ -95,7 +95,7 @@ class Transport:
 
     def _asked(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, *, repeatable: bool
-    ) -> Answer:
+    ) -> HttpAnswer:
         response = self._pool.request(
             method,
             url,
@@ -107,7 +107,7 @@ class Transport:
             decode_content=False,  # nothing compressed is asked for
         )
         try:
-            return Answer(response.status, self._content(response, url))
+            return HttpAnswer(response.status, self._content(response, url))
         finally:
             response.release_conn()
 

@@ -8,12 +8,12 @@ import msgspec
 from lance_namespace.errors import InternalError
 
 __all__ = [
-    "CatalogConfig",
     "ErrorResponse",
     "LoadTableResult",
     "NamespaceResponse",
     "NamespacesPage",
     "Nothing",
+    "RestConfig",
     "StorageCredential",
     "TablesPage",
     "Token",
@@ -23,8 +23,8 @@ __all__ = [
 T = TypeVar("T")
 
 
-class CatalogConfig(msgspec.Struct, rename="kebab"):
-    """`CatalogConfig`."""
+class RestConfig(msgspec.Struct, rename="kebab"):
+    """`RestConfig`."""
 
     defaults: dict[str, Any] | None = None
     overrides: dict[str, Any] | None = None

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from floecat.delta.log.commit_files import LogText, read_file_actions
 from floecat.delta.log.file_tables import DESCRIPTOR, files_table
-from floecat.delta.log.headers import Header, check_header_bytes, header_of_rows, read_header
+from floecat.delta.log.headers import LogHeader, check_header_bytes, header_of_rows, read_header
 from floecat.delta.log.log_bounds import ReadMeter
 from floecat.delta.log.partition_values import texts_of_map, texts_of_struct
 from floecat.delta.protocol.paths import PathReader
@@ -52,7 +52,7 @@ _ADD_FIELDS: Final = ("path", "partitionValues", "size", "modificationTime", "st
 class CheckpointFile(Protocol):
     """A file of a checkpoint, or a sidecar."""
 
-    def header(self) -> Header:
+    def header(self) -> LogHeader:
         """Protocol, metadata and names of sidecars.
 
         Raises:
@@ -100,7 +100,7 @@ class _JsonFile:
         self._text = text
         self._limits = meter.bounds.limits
 
-    def header(self) -> Header:
+    def header(self) -> LogHeader:
         return read_header(self._text.data, location=self._text.location, limits=self._limits)
 
     def has_columns(self, action: str, names: Iterable[str]) -> bool:  # noqa: ARG002
@@ -129,7 +129,7 @@ class _ParquetFile:
         except (InvalidDeltaTableError, pa.ArrowException, OSError, ValueError):
             raise self._broken() from None
 
-    def header(self) -> Header:
+    def header(self) -> LogHeader:
         rows: list[dict[str, Any]] = []
         for action, names in _HEADER_FIELDS.items():
             column = self._read(action, names)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from floecat.delta.log.commit_files import FileActions, LogText, read_file_actions
 from floecat.delta.log.file_tables import vector_total
-from floecat.delta.log.headers import Header, has_metadata, read_header
+from floecat.delta.log.headers import LogHeader, has_metadata, read_header
 from floecat.delta.log.log_bounds import LogBounds, ReadMeter
 from floecat.delta.log.log_files import (
     DamagedFileError,
@@ -338,10 +338,10 @@ class DeltaLog:
         return self._rebuilt(listing, version, self._state_of)
 
     def _state_of(self, listing: LogListing, segment: LogSegment) -> tuple[Protocol, Metadata]:  # noqa: ARG002
-        newest = Header()
+        newest = LogHeader()
         for text in self._reader.read_all(segment.files[::-1]):
             header = self._header(text)
-            newest = Header(newest.protocol or header.protocol, newest.metadata or header.metadata)
+            newest = LogHeader(newest.protocol or header.protocol, newest.metadata or header.metadata)
             if newest.protocol and newest.metadata:
                 return newest.protocol, newest.metadata
         held = []
@@ -349,7 +349,7 @@ class DeltaLog:
             held.append(self._reader.open_checkpoint(segment.checkpoint, ReadMeter(self.bounds)).header)
         return self._in_force([*held, newest], segment.version)
 
-    def _in_force(self, headers: Iterable[Header], version: int) -> tuple[Protocol, Metadata]:
+    def _in_force(self, headers: Iterable[LogHeader], version: int) -> tuple[Protocol, Metadata]:
         protocol = metadata = None
         for header in headers:
             protocol, metadata = header.protocol or protocol, header.metadata or metadata
@@ -370,7 +370,7 @@ class DeltaLog:
         meter = ReadMeter(self.bounds)
         meter.add_lines(text.data)
         header = self._header(text)
-        new_protocol, new_metadata = self._in_force([Header(protocol, metadata), header], version)
+        new_protocol, new_metadata = self._in_force([LogHeader(protocol, metadata), header], version)
         check_readable(new_protocol, new_metadata)
         names = physical_partition_names(new_metadata)
         with damage_of(text.location):
@@ -388,7 +388,7 @@ class DeltaLog:
         )
 
     def _timestamp_ms(
-        self, listing: LogListing, version: int, metadata: Metadata, headers: list[Header]
+        self, listing: LogListing, version: int, metadata: Metadata, headers: list[LogHeader]
     ) -> int:
         written_at_ms = listing.timestamp_ms(version) or 0
         if not has_in_commit_timestamps(metadata) or not listing.has_commit(version):
@@ -404,7 +404,7 @@ class DeltaLog:
                 return written_at_ms
         return commit_timestamp_ms(metadata, commit_info, written_at_ms, location=self._reader.location(name))
 
-    def _header(self, text: LogText) -> Header:
+    def _header(self, text: LogText) -> LogHeader:
         with damage_of(text.location):
             header = read_header(text.data, location=text.location, limits=self.bounds.limits)
             if _FROM_START.search(text.location) and not (header.protocol and header.metadata):

@@ -19,11 +19,11 @@ from floecat.errors import IllegalArgumentError, InvalidDeltaTableError, Payload
 from floecat.iceberg.values.json_checks import check_json, is_nested_deeper
 from floecat.settings.limits import LimitSettings
 
-__all__ = ["Header", "check_header_bytes", "has_metadata", "header_of_rows", "read_header"]
+__all__ = ["LogHeader", "check_header_bytes", "has_metadata", "header_of_rows", "read_header"]
 
 
 @dataclass(frozen=True)
-class Header:
+class LogHeader:
     """What a file of the log holds besides adds and removes; the last action of each kind.
 
     Attributes:
@@ -121,7 +121,7 @@ def has_metadata(data: bytes) -> bool:
     return _METADATA_KEY in data
 
 
-def read_header(data: bytes, *, location: str, limits: LimitSettings) -> Header:
+def read_header(data: bytes, *, location: str, limits: LimitSettings) -> LogHeader:
     """Reads what a commit, a log compaction or a JSON checkpoint holds besides adds and removes.
 
     Args:
@@ -137,7 +137,7 @@ def read_header(data: bytes, *, location: str, limits: LimitSettings) -> Header:
     return _header(_lines(data, location, limits))
 
 
-def header_of_rows(rows: Iterable[Mapping[str, Any]], *, location: str) -> Header:
+def header_of_rows(rows: Iterable[Mapping[str, Any]], *, location: str) -> LogHeader:
     """The header of a Parquet checkpoint.
 
     Args:
@@ -226,7 +226,7 @@ def _found(data: bytes) -> Iterator[tuple[int, int]]:
                 places[key] = data.find(key, end)
 
 
-def _header(lines: Sequence[_Line]) -> Header:
+def _header(lines: Sequence[_Line]) -> LogHeader:
     protocol = metadata = commit_info = version = None
     contradicts = False
     sidecars = []
@@ -241,7 +241,7 @@ def _header(lines: Sequence[_Line]) -> Header:
             sidecars.append(unquote(line.sidecar.path).rpartition("/")[2])
         if line.checkpoint_metadata:
             version = line.checkpoint_metadata.version
-    return Header(
+    return LogHeader(
         protocol=_protocol(protocol) if protocol else None,
         metadata=_metadata(metadata) if metadata else None,
         commit_info=commit_info,

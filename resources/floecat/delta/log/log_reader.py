@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from floecat.delta.log.checkpoints import CheckpointFile, open_checkpoint_file
 from floecat.delta.log.commit_files import LogText
-from floecat.delta.log.headers import Header
+from floecat.delta.log.headers import LogHeader
 from floecat.delta.log.log_bounds import LogBounds, ReadMeter
 from floecat.delta.log.log_files import LOG_FOLDER, Checkpoint, DamagedFileError, LogFile, damage_of
 from floecat.delta.protocol.paths import PathReader
@@ -203,7 +203,7 @@ class OpenCheckpoint:
             raise InvalidDeltaTableError(
                 f"{name} contradicts itself: it has two protocols, metadata or versions"
             )
-        self.header = Header(
+        self.header = LogHeader(
             protocol=protocols[0],
             metadata=metadata[0],
             # a sidecar that is listed again holds nothing new

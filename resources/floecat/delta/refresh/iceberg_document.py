@@ -20,7 +20,7 @@ from floecat.iceberg.schemas.partitioning import NO_PARTITION_FIELD_ID, Partitio
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.values.encoded_json import JsonObject
 
-__all__ = ["NewSnapshot", "TableDocument", "snapshot_summary"]
+__all__ = ["TableDocument", "VersionSnapshot", "snapshot_summary"]
 
 _KEPT_METADATA_FILES = 10
 
@@ -30,7 +30,7 @@ _REARRANGING = frozenset({"OPTIMIZE", "REORG", "CLUSTER BY"})
 """Delta operations that do not change rows."""
 
 
-class NewSnapshot(msgspec.Struct, frozen=True):
+class VersionSnapshot(msgspec.Struct, frozen=True):
     """A version as a snapshot.
 
     Attributes:
@@ -161,7 +161,7 @@ class TableDocument:
         specs = self._fields["partition-specs"]
         return {field["field-id"]: field["name"] for spec in specs for field in spec["fields"]}
 
-    def add(self, snapshot: NewSnapshot) -> None:
+    def add(self, snapshot: VersionSnapshot) -> None:
         """Adds or replaces a version."""
         fields: JsonObject = {
             "snapshot-id": snapshot.version,

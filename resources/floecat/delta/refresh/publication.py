@@ -19,7 +19,7 @@ from floecat.entries.prepared_changes import (
     EncodedDocument,
     PointerMovedError,
     Prepared,
-    SnapshotChanges,
+    SnapshotRowChanges,
     write_rows,
 )
 from floecat.entries.purge_guard import PurgeGuard
@@ -30,7 +30,7 @@ from floecat.store.database.engine import Connection, Store
 from floecat.store.entries import tables
 from floecat.store.entries.documents import compress
 
-__all__ = ["Publication", "StaleTableError"]
+__all__ = ["StaleTableError", "VersionPublication"]
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class StaleTableError(Exception):
     """Another process published first; the work must start again from its result."""
 
 
-class Publication:
+class VersionPublication:
     """Writes the result of a refresh: the metadata file, then all rows in one transaction."""
 
     def __init__(
@@ -196,12 +196,12 @@ class Publication:
                 _log.warning("old metadata file %s was not deleted: %s", location, error.message)
 
 
-def _snapshot_changes(before: TableDocument | None, after: TableDocument) -> SnapshotChanges:
+def _snapshot_changes(before: TableDocument | None, after: TableDocument) -> SnapshotRowChanges:
     old = {version: before.snapshot(version) for version in before.versions} if before else {}
     new = {version: after.snapshot(version) for version in after.versions}
     changed = [version for version in new if old.get(version) != new[version]]
     gone = [version for version in old if old[version] != new.get(version)]
-    return SnapshotChanges(
+    return SnapshotRowChanges(
         added=[after.summary(version) for version in changed],
         removed_ids=gone,
         refs={MAIN_BRANCH: SnapshotRef(after.versions[-1], "branch")},

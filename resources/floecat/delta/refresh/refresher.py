@@ -21,7 +21,7 @@ from floecat.delta.refresh.builds import Backfill, Builds, Progress
 from floecat.delta.refresh.delta_table import DeltaState, DeltaTableEntry, KnownTable, read_known_table
 from floecat.delta.refresh.iceberg_document import TableDocument
 from floecat.delta.refresh.metadata_history import merged, misread, translatable, within
-from floecat.delta.refresh.publication import Publication
+from floecat.delta.refresh.publication import VersionPublication
 from floecat.delta.refresh.version_builder import FormatVersionError, build_versions
 from floecat.delta.translation.column_ids import assign_history
 from floecat.delta.translation.translated_schema import translate_schema
@@ -56,7 +56,7 @@ class Refresher:
         self._settings = settings
         self._artifacts = artifacts
         self._builds = Builds(settings, bounds, artifacts, run_chunks, damaged)
-        self._publication = Publication(store, guard, artifacts, clock)
+        self._publication = VersionPublication(store, guard, artifacts, clock)
 
     def current_entry(self, table: DeltaTableEntry) -> EntryRow | None:
         """The entry, if it has the newest version and all its artifacts exist; otherwise None.

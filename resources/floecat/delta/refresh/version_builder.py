@@ -27,7 +27,7 @@ from floecat.delta.protocol.actions import (
     check_readable,
     has_in_commit_timestamps,
 )
-from floecat.delta.refresh.iceberg_document import NewSnapshot, TableDocument, snapshot_summary
+from floecat.delta.refresh.iceberg_document import TableDocument, VersionSnapshot, snapshot_summary
 from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.translated_schema import TranslatedSchema, translate_schema
 from floecat.delta.translation.widening import check_type_changes, check_widening
@@ -295,7 +295,7 @@ class VersionBuilder:
             self.history.append((manifests.version, metadata))
         self.vectorized = self.vectorized and manifests.vectorized
         self._document.add(
-            NewSnapshot(
+            VersionSnapshot(
                 version=manifests.version,
                 timestamp_ms=self._later(manifests.version, timestamp_ms, metadata),
                 schema_id=self._document.schema(self.translated(metadata).schema),

@@ -20,9 +20,9 @@ from floecat.iceberg.avro.string_columns import Bytes, Int64s
 
 __all__ = [
     "BLOCK_SIZE",
+    "AvroHeader",
     "Block",
     "BlockWriter",
-    "Header",
     "check_marker",
     "encode_container",
     "read_blocks",
@@ -52,7 +52,7 @@ class Block(NamedTuple):
     data: bytes | memoryview
 
 
-class Header(NamedTuple):
+class AvroHeader(NamedTuple):
     """The header of a file.
 
     Attributes:
@@ -137,7 +137,9 @@ def encode_container(metadata: Mapping[str, bytes], blocks: Iterable[Block]) -> 
     return b"".join(parts)
 
 
-def check_marker(data: bytes, header: Header, blocks: Sequence[Block], *, location: str, what: str) -> None:
+def check_marker(
+    data: bytes, header: AvroHeader, blocks: Sequence[Block], *, location: str, what: str
+) -> None:
     """Compares a whole file that `encode_container` made with its marker.
 
     Raises:
@@ -171,7 +173,7 @@ def same_records(found: bytes, made: bytes) -> bool:
     )
 
 
-def _opened(data: bytes) -> tuple[Header, list[Block]]:
+def _opened(data: bytes) -> tuple[AvroHeader, list[Block]]:
     header = read_header(data, location="", what="file")
     blocks = list(read_blocks(data, header, location="", what="file"))
     check_marker(data, header, blocks, location="", what="file")
@@ -197,7 +199,7 @@ def _marker(head: Iterable[bytes | memoryview], blocks: Iterable[Block]) -> byte
     return digest.digest()
 
 
-def read_header(data: bytes, *, location: str, what: str) -> Header:
+def read_header(data: bytes, *, location: str, what: str) -> AvroHeader:
     """Reads the header of a file.
 
     Args:
@@ -231,10 +233,10 @@ def read_header(data: bytes, *, location: str, what: str) -> Header:
     size = at + _MARKER_SIZE
     if len(data) < size:
         raise _invalid(what, location)
-    return Header(metadata, data[at:size], size)
+    return AvroHeader(metadata, data[at:size], size)
 
 
-def read_blocks(data: bytes, header: Header, *, location: str, what: str) -> Iterator[Block]:
+def read_blocks(data: bytes, header: AvroHeader, *, location: str, what: str) -> Iterator[Block]:
     """Yields the blocks of a whole file, without copying.
 
     Raises:

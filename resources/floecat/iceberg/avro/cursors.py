@@ -1,7 +1,7 @@
 """Many places in Avro's binary encoding, moved over values together.
 
-Where a scalar decoder has one position, a `Cursor` has an array of them, one for each record that is decoded.
-Each step reads the same field of all records in a few NumPy calls.
+Where a scalar decoder has one position, a `RecordCursor` has an array of them, one for each record that is
+decoded. Each step reads the same field of all records in a few NumPy calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from floecat.iceberg.avro.string_columns import Bytes, Int64s
 
-__all__ = ["Chunk", "Cursor", "DamagedRecordsError", "TooManyItemsError"]
+__all__ = ["Chunk", "DamagedRecordsError", "RecordCursor", "TooManyItemsError"]
 
 _PADDING = 64
 _WORD = 8
@@ -92,7 +92,7 @@ class Chunk:
         return ranks
 
 
-class Cursor:
+class RecordCursor:
     """A place in each of some records.
 
     Attributes:
@@ -110,9 +110,9 @@ class Cursor:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def at(self, rows: Int64s) -> Cursor:
+    def at(self, rows: Int64s) -> RecordCursor:
         """A cursor of its own for some of the records."""
-        return Cursor(self.chunk, self.positions[rows], self.limits[rows])
+        return RecordCursor(self.chunk, self.positions[rows], self.limits[rows])
 
     def bytes(self) -> Bytes:
         """The byte at each place, without moving."""

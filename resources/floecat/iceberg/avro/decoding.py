@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
+from floecat.iceberg.avro.cursors import Chunk, DamagedRecordsError, RecordCursor
 from floecat.iceberg.avro.pair_layouts import Pair, PairLayout
 from floecat.iceberg.avro.string_columns import Bools, Int64s
-from floecat.iceberg.avro.writer_schema import Encoding, SchemaNode
+from floecat.iceberg.avro.writer_schema import Encoding, WriterNode
 
 __all__ = ["Column", "Items", "Numbers", "Spans", "Struct", "as_arrow", "decode", "skip"]
 
@@ -127,7 +127,7 @@ class Items:
 Column: TypeAlias = Numbers | Spans | Struct | Items
 
 
-def decode(cursor: Cursor, node: SchemaNode, keys: Set[int] | None = None) -> Column:
+def decode(cursor: RecordCursor, node: WriterNode, keys: Set[int] | None = None) -> Column:
     """Reads a value of each record.
 
     Args:
@@ -167,7 +167,7 @@ def decode(cursor: Cursor, node: SchemaNode, keys: Set[int] | None = None) -> Co
             return _decode_union(cursor, node, keys)
 
 
-def skip(cursor: Cursor, node: SchemaNode) -> None:
+def skip(cursor: RecordCursor, node: WriterNode) -> None:
     """Skips a value of each record.
 
     Raises:
@@ -197,13 +197,13 @@ def skip(cursor: Cursor, node: SchemaNode) -> None:
                     cursor.positions[rows] = inner.positions
 
 
-def _span(cursor: Cursor, lengths: Int64s) -> Spans:
+def _span(cursor: RecordCursor, lengths: Int64s) -> Spans:
     starts = cursor.positions
     cursor.advance(lengths)
     return Spans(cursor.chunk, starts, lengths)
 
 
-def _branches(cursor: Cursor, node: SchemaNode) -> Iterator[tuple[Int64s | None, SchemaNode]]:
+def _branches(cursor: RecordCursor, node: WriterNode) -> Iterator[tuple[Int64s | None, WriterNode]]:
     """Which records have each branch of a union; None for all of them."""
     same = cursor.same_byte()
     if same is not None and not same & 1 and same >> 1 < len(node.parts):
@@ -227,7 +227,7 @@ def _branches(cursor: Cursor, node: SchemaNode) -> Iterator[tuple[Int64s | None,
             yield rows, part
 
 
-def _decode_union(cursor: Cursor, node: SchemaNode, keys: Set[int] | None) -> Column:
+def _decode_union(cursor: RecordCursor, node: WriterNode, keys: Set[int] | None) -> Column:
     size = len(cursor)
     whole: Column | None = None
     for rows, part in _branches(cursor, node):
@@ -242,11 +242,11 @@ def _decode_union(cursor: Cursor, node: SchemaNode, keys: Set[int] | None) -> Co
     return _nulls(cursor, node) if whole is None else whole
 
 
-def _nulls(cursor: Cursor, node: SchemaNode) -> Column:
+def _nulls(cursor: RecordCursor, node: WriterNode) -> Column:
     """A column of nulls, of the first type that is another one."""
     part = next((part for part in node.parts if part.encoding is not Encoding.NULL), node)
     none = np.zeros(0, np.int64)
-    nothing = Cursor(cursor.chunk, none, none)
+    nothing = RecordCursor(cursor.chunk, none, none)
     if part.encoding is Encoding.UNION:
         part = replace(part, encoding=Encoding.NULL)
     return _spread(decode(nothing, part), none, len(cursor))
@@ -293,7 +293,7 @@ def _overlay(first: Column, second: Column, rows: Int64s) -> Column:
     raise DamagedRecordsError
 
 
-def _decode_array(cursor: Cursor, items: SchemaNode, keys: Set[int] | None) -> Items:
+def _decode_array(cursor: RecordCursor, items: WriterNode, keys: Set[int] | None) -> Items:
     found = _Found(keys)
     for rows, count in _runs(cursor):
         inner = cursor if rows is None else cursor.at(rows)
@@ -308,7 +308,7 @@ def _decode_array(cursor: Cursor, items: SchemaNode, keys: Set[int] | None) -> I
     return Items(len(cursor), tuple(found.rows), tuple(found.items))
 
 
-def _decode_pairs(cursor: Cursor, node: SchemaNode, count: int, rows: Int64s, found: _Found) -> None:
+def _decode_pairs(cursor: RecordCursor, node: WriterNode, count: int, rows: Int64s, found: _Found) -> None:
     """Reads some pairs of each record."""
     steps = 1
     while count:
@@ -327,7 +327,7 @@ def _decode_pairs(cursor: Cursor, node: SchemaNode, count: int, rows: Int64s, fo
             count -= 1
 
 
-def _decode_pair(cursor: Cursor, node: SchemaNode, rows: Int64s, found: _Found) -> None:
+def _decode_pair(cursor: RecordCursor, node: WriterNode, rows: Int64s, found: _Found) -> None:
     keys = cursor.varints()
     if found.is_wanted(int(keys[0])) or (keys != keys[0]).any():
         found.add(rows, Struct((Numbers(keys), decode(cursor, node.parts[1]))))
@@ -335,14 +335,14 @@ def _decode_pair(cursor: Cursor, node: SchemaNode, rows: Int64s, found: _Found) 
         skip(cursor, node.parts[1])
 
 
-def _column(cursor: Cursor, node: SchemaNode, pair: Pair) -> Struct:
+def _column(cursor: RecordCursor, node: WriterNode, pair: Pair) -> Struct:
     """A pair of all records that have it in the same places."""
     starts = cursor.positions + pair.start
     keys = Numbers(np.full(len(cursor), pair.key))
     if node.parts[1].encoding is Encoding.BYTES:
         lengths = np.full(len(cursor), pair.end - pair.start)
         return Struct((keys, Spans(cursor.chunk, starts, lengths)))
-    return Struct((keys, Numbers(Cursor(cursor.chunk, starts, cursor.limits).varints())))
+    return Struct((keys, Numbers(RecordCursor(cursor.chunk, starts, cursor.limits).varints())))
 
 
 @dataclass
@@ -359,7 +359,7 @@ class _Found:
         self.items.append(items)
 
 
-def _skip_array(cursor: Cursor, items: SchemaNode) -> None:
+def _skip_array(cursor: RecordCursor, items: WriterNode) -> None:
     if items.varints:
         _skip_varint_array(cursor, items, items.varints)
         return
@@ -375,7 +375,7 @@ def _skip_array(cursor: Cursor, items: SchemaNode) -> None:
             cursor.positions[rows] = inner.positions
 
 
-def _skip_varint_array(cursor: Cursor, items: SchemaNode, varints: int) -> None:
+def _skip_varint_array(cursor: RecordCursor, items: WriterNode, varints: int) -> None:
     rows: Int64s | None = None
     while True:
         inner = cursor if rows is None else cursor.at(rows)
@@ -395,7 +395,7 @@ def _skip_varint_array(cursor: Cursor, items: SchemaNode, varints: int) -> None:
         rows = more if rows is None else rows[more]
 
 
-def _skip_pairs(cursor: Cursor, counts: Int64s) -> bool:
+def _skip_pairs(cursor: RecordCursor, counts: Int64s) -> bool:
     """Skips pairs of integers if those of all records are in the same places."""
     if not len(counts) or (counts != counts[0]).any():
         return False
@@ -407,7 +407,7 @@ def _skip_pairs(cursor: Cursor, counts: Int64s) -> bool:
     return True
 
 
-def _counts(cursor: Cursor) -> Int64s:
+def _counts(cursor: RecordCursor) -> Int64s:
     """Numbers of items of the next blocks of arrays; 0 at the end of an array."""
     counts = cursor.varints()
     if counts.min(initial=0) < 0:
@@ -423,7 +423,7 @@ def _counts(cursor: Cursor) -> Int64s:
     return counts
 
 
-def _runs(cursor: Cursor) -> Iterator[tuple[Int64s | None, int]]:
+def _runs(cursor: RecordCursor) -> Iterator[tuple[Int64s | None, int]]:
     """Yields records whose arrays have further items, None for all, and how many all of these have."""
     size = len(cursor)
     left = _counts(cursor)

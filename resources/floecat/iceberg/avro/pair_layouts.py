@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from floecat.iceberg.avro.cursors import Cursor
+from floecat.iceberg.avro.cursors import RecordCursor
 from floecat.iceberg.avro.string_columns import Bytes
 
 __all__ = ["Pair", "PairLayout"]
@@ -47,7 +47,7 @@ class PairLayout:
         pairs: as many as fit into a few hundred bytes, in places counted from the cursor's position.
     """
 
-    def __init__(self, cursor: Cursor, count: int, *, has_bytes: bool) -> None:
+    def __init__(self, cursor: RecordCursor, count: int, *, has_bytes: bool) -> None:
         """Reads the first record.
 
         Args:
@@ -74,7 +74,7 @@ class PairLayout:
             self.pairs.append(Pair(key, start if has_bytes else key_end, end, len(self._places)))
             at = end
 
-    def matching(self, cursor: Cursor) -> int:
+    def matching(self, cursor: RecordCursor) -> int:
         """How many of the pairs all records have in these places, without moving."""
         if not self.pairs:
             return 0

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
+from floecat.iceberg.avro.cursors import Chunk, DamagedRecordsError, RecordCursor
 from floecat.iceberg.avro.decoding import skip
 from floecat.iceberg.avro.string_columns import Int64s
-from floecat.iceberg.avro.writer_schema import Encoding, SchemaField, SchemaNode
+from floecat.iceberg.avro.writer_schema import Encoding, SchemaField, WriterNode
 
 __all__ = ["BlockPlace", "RecordMarks", "walk_records"]
 
@@ -73,7 +73,7 @@ class RecordMarks:
         marks = texts - 1
         for _ in range(2):
             marks = marks - (chunk.data[np.maximum(marks - 1, 0)] >= 0x80)
-        cursor = Cursor(chunk, marks, np.full(len(marks), chunk.size))
+        cursor = RecordCursor(chunk, marks, np.full(len(marks), chunk.size))
         try:
             lengths = cursor.varints()
         except DamagedRecordsError:
@@ -87,7 +87,7 @@ class RecordMarks:
 
     def _first(self, chunk: Chunk, block: BlockPlace, place: int) -> tuple[bytes, bytes]:
         """How the field begins in the first record, and the string field after it."""
-        cursor = Cursor(chunk, np.array([block.start]), np.array([block.stop]))
+        cursor = RecordCursor(chunk, np.array([block.start]), np.array([block.stop]))
         for field in self._fields[:place]:
             skip(cursor, field.node)
         length = int(cursor.varints()[0])
@@ -127,7 +127,7 @@ def _places(chunk: Chunk, text: bytes, most: int) -> Int64s | None:
     return places
 
 
-def walk_records(schema: SchemaNode, data: bytes, rows: int) -> tuple[list[int], bool]:
+def walk_records(schema: WriterNode, data: bytes, rows: int) -> tuple[list[int], bool]:
     """Walks the records of a block.
 
     Args:
@@ -161,7 +161,7 @@ def walk_records(schema: SchemaNode, data: bytes, rows: int) -> tuple[list[int],
     return starts, at == len(data)
 
 
-def _as_avro(node: SchemaNode, names: Any) -> Any:
+def _as_avro(node: WriterNode, names: Any) -> Any:
     """A plain schema with the same encoding."""
     match node.encoding:
         case Encoding.RECORD:

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from floecat.errors import BoundExceededError, InvalidMetadataError
-from floecat.iceberg.avro.container import Header, read_blocks, read_header
-from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError, TooManyItemsError
+from floecat.iceberg.avro.container import AvroHeader, read_blocks, read_header
+from floecat.iceberg.avro.cursors import Chunk, DamagedRecordsError, RecordCursor, TooManyItemsError
 from floecat.iceberg.avro.decoding import Column, Spans, decode, skip
 from floecat.iceberg.avro.inflation import inflate_block
 from floecat.iceberg.avro.record_starts import BlockPlace, RecordMarks, walk_records
@@ -105,7 +105,7 @@ class RecordReader:
         self._items_left = bounds.manifest_items
         if len(data) > bounds.manifest_bytes:
             raise self._exceeded("manifest_bytes", "it has more bytes than")
-        self.header: Header = read_header(data, location=location, what=what)
+        self.header: AvroHeader = read_header(data, location=location, what=what)
         self._codec = self.header.metadata.get("avro.codec", b"null").decode(errors="replace")
         try:
             schema = self.header.metadata.get("avro.schema", b"")
@@ -249,7 +249,7 @@ class RecordReader:
         *,
         whole: bool = True,
     ) -> Records:
-        cursor = Cursor(chunk, starts, _limits(places))
+        cursor = RecordCursor(chunk, starts, _limits(places))
         columns = self._decode_fields(cursor, 0, len(self.fields), wanted)
         nexts = _ends(places, starts)
         # after the last record before the damage there may be anything
@@ -264,7 +264,7 @@ class RecordReader:
         """Decodes each record from its mark to its end, then from the end of the one before to its mark."""
         place = self._marks.place or 0
         limits = _limits(places)
-        tail = Cursor(chunk, marks, limits)
+        tail = RecordCursor(chunk, marks, limits)
         columns = self._decode_fields(tail, place, len(self.fields), wanted)
         starts = np.concatenate([[0], tail.positions[:-1]])
         if not np.array_equal(_ends(places, starts), tail.positions):
@@ -272,13 +272,15 @@ class RecordReader:
         firsts = _firsts(places)
         if not np.array_equal(starts[firsts], _starts(places)):
             raise DamagedRecordsError
-        head = Cursor(chunk, starts, limits)
+        head = RecordCursor(chunk, starts, limits)
         columns |= self._decode_fields(head, 0, place, wanted)
         if not np.array_equal(head.positions, marks):
             raise DamagedRecordsError
         return Records(len(marks), columns)
 
-    def _decode_fields(self, cursor: Cursor, start: int, stop: int, wanted: Wanted) -> dict[int, Column]:
+    def _decode_fields(
+        self, cursor: RecordCursor, start: int, stop: int, wanted: Wanted
+    ) -> dict[int, Column]:
         columns: dict[int, Column] = {}
         for place in range(start, stop):
             node = self.fields[place].node

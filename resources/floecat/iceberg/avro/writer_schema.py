@@ -20,7 +20,7 @@ __all__ = [
     "Parent",
     "SchemaError",
     "SchemaField",
-    "SchemaNode",
+    "WriterNode",
     "leaf_fields",
     "parse_writer_schema",
 ]
@@ -54,7 +54,7 @@ class Encoding(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class SchemaNode:
+class WriterNode:
     """A type.
 
     Attributes:
@@ -69,7 +69,7 @@ class SchemaNode:
     """
 
     encoding: Encoding
-    parts: tuple[SchemaNode, ...] = ()
+    parts: tuple[WriterNode, ...] = ()
     fields: tuple[SchemaField, ...] = ()
     size: int = 0
     min_size: int = 0
@@ -109,12 +109,12 @@ class SchemaField:
 
     id: int | None
     name: str
-    node: SchemaNode
+    node: WriterNode
     parent: Parent | None
     attributes: dict[str, Any]
 
 
-def parse_writer_schema(data: bytes, bounds: Bounds) -> SchemaNode:
+def parse_writer_schema(data: bytes, bounds: Bounds) -> WriterNode:
     """Reads `avro.schema` of a file.
 
     Raises:
@@ -135,7 +135,7 @@ def parse_writer_schema(data: bytes, bounds: Bounds) -> SchemaNode:
     return node
 
 
-def leaf_fields(record: SchemaNode) -> Iterator[SchemaField]:
+def leaf_fields(record: WriterNode) -> Iterator[SchemaField]:
     """Fields of a record in the order of its bytes, each nested record replaced by its own fields."""
     for each in record.fields:
         if each.node.encoding is Encoding.RECORD:
@@ -164,7 +164,7 @@ class _Parser:
         self._nodes = 0
         self._named: dict[str, dict[str, Any]] = {}
 
-    def parse(self, schema: Any, namespace: str, parent: Parent | None, depth: int) -> SchemaNode:
+    def parse(self, schema: Any, namespace: str, parent: Parent | None, depth: int) -> WriterNode:
         self._nodes += 1
         if self._nodes > self._bounds.manifest_schema_types:
             raise SchemaError("its Avro schema has more types than", bound="manifest_schema_types")
@@ -180,7 +180,7 @@ class _Parser:
 
     def _complex(
         self, schema: dict[str, Any], namespace: str, parent: Parent | None, depth: int
-    ) -> SchemaNode:
+    ) -> WriterNode:
         match schema.get("type"):
             case "record" | "error":
                 return self._record(schema, self._define(schema, namespace), parent, depth)
@@ -192,7 +192,7 @@ class _Parser:
                 size = schema.get("size")
                 if not isinstance(size, int) or not 0 <= size <= self._bounds.manifest_block_bytes:
                     raise SchemaError("its Avro schema has a fixed type without a size")
-                return SchemaNode(Encoding.FIXED, size=size, min_size=size, attributes=schema)
+                return WriterNode(Encoding.FIXED, size=size, min_size=size, attributes=schema)
             case "array":
                 return self._array(self.parse(schema.get("items"), namespace, parent, depth + 1))
             case "map":
@@ -205,7 +205,7 @@ class _Parser:
 
     def _by_name(
         self, name: str, schema: dict[str, Any], namespace: str, parent: Parent | None, depth: int
-    ) -> SchemaNode:
+    ) -> WriterNode:
         if name in _ENCODINGS:
             return _plain(name, schema or {"type": name})
         full_name = name if "." in name or not namespace else f"{namespace}.{name}"
@@ -226,7 +226,7 @@ class _Parser:
 
     def _record(
         self, schema: dict[str, Any], namespace: str, parent: Parent | None, depth: int
-    ) -> SchemaNode:
+    ) -> WriterNode:
         declared = schema.get("fields")
         if not isinstance(declared, list):
             raise SchemaError("its Avro schema has a record without fields")
@@ -243,27 +243,27 @@ class _Parser:
         node = self.parse(json.get("type"), namespace, own, depth + 1)
         return SchemaField(id, json["name"], node, parent, json)
 
-    def _array(self, items: SchemaNode) -> SchemaNode:
+    def _array(self, items: WriterNode) -> WriterNode:
         if not items.min_size:
             raise SchemaError("its Avro schema has an array of values without bytes")
-        return SchemaNode(Encoding.ARRAY, (items,), min_size=1)
+        return WriterNode(Encoding.ARRAY, (items,), min_size=1)
 
-    def _union(self, schema: list[Any], namespace: str, parent: Parent | None, depth: int) -> SchemaNode:
+    def _union(self, schema: list[Any], namespace: str, parent: Parent | None, depth: int) -> WriterNode:
         if not schema:
             raise SchemaError("its Avro schema has a union of nothing")
         branches = tuple(self.parse(each, namespace, parent, depth + 1) for each in schema)
-        return SchemaNode(Encoding.UNION, branches, min_size=1 + min(branch.min_size for branch in branches))
+        return WriterNode(Encoding.UNION, branches, min_size=1 + min(branch.min_size for branch in branches))
 
 
-def _plain(name: str, attributes: dict[str, Any]) -> SchemaNode:
+def _plain(name: str, attributes: dict[str, Any]) -> WriterNode:
     encoding, min_size = _ENCODINGS[name]
     varints = 1 if encoding is Encoding.VARINT else 0 if encoding is Encoding.NULL else None
-    return SchemaNode(encoding, min_size=min_size, varints=varints, attributes=attributes)
+    return WriterNode(encoding, min_size=min_size, varints=varints, attributes=attributes)
 
 
-def _record_node(parts: tuple[SchemaNode, ...], fields: tuple[SchemaField, ...]) -> SchemaNode:
+def _record_node(parts: tuple[WriterNode, ...], fields: tuple[SchemaField, ...]) -> WriterNode:
     varints = [part.varints for part in parts]
-    return SchemaNode(
+    return WriterNode(
         Encoding.RECORD,
         parts,
         fields,

@@ -28,7 +28,7 @@ from floecat.iceberg.avro.string_columns import Bools, Bytes, Int64s
 from floecat.iceberg.manifests.reader import ManifestEntryStatus
 
 __all__ = [
-    "Entries",
+    "EntryBytes",
     "as_deleted",
     "concat_entries",
     "file_path",
@@ -43,7 +43,7 @@ _ROW_ID_AND_NULLS_SIZE = 4
 _NULLS = constant(b"\x00\x00\x00")
 
 
-class Entries(NamedTuple):
+class EntryBytes(NamedTuple):
     """Some entries.
 
     Attributes:
@@ -66,22 +66,22 @@ def status_bytes(statuses: Bytes) -> Bytes:
     return statuses << np.uint8(1)
 
 
-def concat_entries(parts: Sequence[Entries]) -> Entries:
+def concat_entries(parts: Sequence[EntryBytes]) -> EntryBytes:
     """Entries of several parts, in order."""
-    return Entries(
+    return EntryBytes(
         np.concatenate([np.zeros(0, np.uint8), *(part.data for part in parts)]),
         np.concatenate([np.zeros(0, np.int64), *(part.sizes for part in parts)]),
     )
 
 
-def select(entries: Entries, chosen: Bools) -> Entries:
+def select(entries: EntryBytes, chosen: Bools) -> EntryBytes:
     """Some of the entries, in order."""
     if chosen.all():
         return entries
     edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
     offsets = np.append(entries.starts, len(entries.data))[edges].tolist()
     runs = [entries.data[start:stop] for start, stop in zip(offsets[::2], offsets[1::2], strict=True)]
-    return Entries(np.concatenate([np.zeros(0, np.uint8), *runs]), entries.sizes[chosen])
+    return EntryBytes(np.concatenate([np.zeros(0, np.uint8), *runs]), entries.sizes[chosen])
 
 
 def file_path(entry: bytes) -> str:
@@ -113,7 +113,7 @@ def _read_long(data: bytes, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at
 
 
-def as_deleted(entries: Entries, old_snapshot_ids: Int64s, snapshot_id: int) -> Entries:
+def as_deleted(entries: EntryBytes, old_snapshot_ids: Int64s, snapshot_id: int) -> EntryBytes:
     """Entries with status DELETED and another snapshot id.
 
     Args:
@@ -131,10 +131,10 @@ def as_deleted(entries: Entries, old_snapshot_ids: Int64s, snapshot_id: int) -> 
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
         for part in (head, view[start:stop])
     ]
-    return Entries(np.frombuffer(b"".join(parts), np.uint8), entries.sizes - old_heads + len(head))
+    return EntryBytes(np.frombuffer(b"".join(parts), np.uint8), entries.sizes - old_heads + len(head))
 
 
-def with_first_row_ids(entries: Entries, first_row_ids: Int64s, chosen: Bools) -> Entries:
+def with_first_row_ids(entries: EntryBytes, first_row_ids: Int64s, chosen: Bools) -> EntryBytes:
     """Entries of data files in format version 3, some of them with a first row id added.
 
     Args:
@@ -148,4 +148,4 @@ def with_first_row_ids(entries: Entries, first_row_ids: Int64s, chosen: Bools) -
         Cells(body.data, np.arange(body.width) < stops[:, np.newaxis]),
         *where(new, chosen),
     ]
-    return Entries(*lay_out(cells, len(entries.sizes)))
+    return EntryBytes(*lay_out(cells, len(entries.sizes)))

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from floecat.errors import InvalidMetadataError
 from floecat.iceberg.avro.columns import varint
-from floecat.iceberg.avro.container import Header, read_header
+from floecat.iceberg.avro.container import AvroHeader, read_header
 from floecat.iceberg.avro.string_columns import Bools, string_hashes
-from floecat.iceberg.manifests.entry_bytes import Entries
+from floecat.iceberg.manifests.entry_bytes import EntryBytes
 from floecat.iceberg.manifests.index_streams import stream_size
 from floecat.iceberg.manifests.lists import DATA_MANIFEST, DELETE_MANIFEST, ManifestFile
 from floecat.iceberg.manifests.partition_tuples import summarize_partitions
@@ -183,7 +183,7 @@ def read_index(data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUNDS) -
     return index_of(read_header(data, location=location, what="manifest"), location=location, bounds=bounds)
 
 
-def index_of(header: Header, *, location: str, bounds: Bounds = DEFAULT_BOUNDS) -> ManifestIndex | None:
+def index_of(header: AvroHeader, *, location: str, bounds: Bounds = DEFAULT_BOUNDS) -> ManifestIndex | None:
     """Reads the index out of a header; see `read_index`."""
     metadata = header.metadata
     encoded = metadata.get(INDEX_KEY)
@@ -278,7 +278,7 @@ class EntryKeys:
         found: Bools = self._sorted[np.minimum(places, len(self._sorted) - 1)] == hashes
         return found
 
-    def confirm(self, entries: Entries, hashes: npt.NDArray[np.uint64], candidates: Bools) -> Bools:
+    def confirm(self, entries: EntryBytes, hashes: npt.NDArray[np.uint64], candidates: Bools) -> Bools:
         """Which of the candidates have a key, rather than only the hash of one.
 
         Args:
@@ -290,7 +290,7 @@ class EntryKeys:
         return confirmed
 
     def find(
-        self, entries: Entries, hashes: npt.NDArray[np.uint64], candidates: Bools
+        self, entries: EntryBytes, hashes: npt.NDArray[np.uint64], candidates: Bools
     ) -> Iterator[tuple[int, str, bytes]]:
         """The candidates that have a key: row, key and bytes of each; arguments as of `confirm`."""
         keys = self._encoded(hashes[candidates])

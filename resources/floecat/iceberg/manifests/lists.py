@@ -14,7 +14,7 @@ from floecat.iceberg.avro.container import BlockWriter, encode_container
 from floecat.iceberg.avro.cursors import DamagedRecordsError
 from floecat.iceberg.avro.decoding import Column, Items, Numbers, Spans, Struct
 from floecat.iceberg.avro.records import RecordReader, Wanted
-from floecat.iceberg.avro.writer_schema import Encoding, SchemaNode
+from floecat.iceberg.avro.writer_schema import Encoding, WriterNode
 from floecat.iceberg.manifests.avro_schemas import manifest_list_schema
 from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
@@ -137,7 +137,7 @@ def _values(name: str, column: Column) -> list[Any]:
     return [value or 0 for value in values] if name in _DEFAULTED else values
 
 
-def _summaries(column: Column, node: SchemaNode) -> list[tuple[PartitionSummary, ...] | None]:
+def _summaries(column: Column, node: WriterNode) -> list[tuple[PartitionSummary, ...] | None]:
     if isinstance(column, Numbers) and column.valid is not None and not column.valid.any():
         return [None] * len(column.values)
     item = _item(node)
@@ -160,7 +160,7 @@ def _summaries(column: Column, node: SchemaNode) -> list[tuple[PartitionSummary,
     return [tuple(each) if is_valid else None for each, is_valid in zip(found, valid, strict=True)]
 
 
-def _item(node: SchemaNode) -> SchemaNode | None:
+def _item(node: WriterNode) -> WriterNode | None:
     """The type of the items of an array, which may be one branch of a union."""
     arrays = [part for part in (node, *node.parts) if part.encoding is Encoding.ARRAY]
     return arrays[0].parts[0] if arrays else None

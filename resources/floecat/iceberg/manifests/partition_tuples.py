@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from floecat.iceberg.avro.columns import Cells, optional, strings, varints
-from floecat.iceberg.avro.container import Header
+from floecat.iceberg.avro.container import AvroHeader
 from floecat.iceberg.avro.cursors import DamagedRecordsError
 from floecat.iceberg.avro.decoding import Column, Numbers, Spans
 from floecat.iceberg.avro.string_columns import StringColumn
-from floecat.iceberg.avro.writer_schema import Encoding, SchemaField, SchemaNode
+from floecat.iceberg.avro.writer_schema import Encoding, SchemaField, WriterNode
 from floecat.iceberg.schemas.partitioning import PartitionSpec
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.floats import extremes
@@ -234,7 +234,7 @@ class _SpecField(msgspec.Struct, rename="kebab"):
     field_id: int | None = None
 
 
-def partition_names(header: Header, fields: Sequence[SchemaField]) -> list[str]:
+def partition_names(header: AvroHeader, fields: Sequence[SchemaField]) -> list[str]:
     """Names of partition fields as the spec has them: Avro admits fewer characters.
 
     Args:
@@ -281,13 +281,13 @@ def partition_column(column: Column, field: SchemaField, type: PrimitiveType | N
     return array if type is None else _cast(array, arrow_type(type))
 
 
-def _value_node(node: SchemaNode) -> SchemaNode:
+def _value_node(node: WriterNode) -> WriterNode:
     if node.encoding is not Encoding.UNION:
         return node
     return next((part for part in node.parts if part.encoding is not Encoding.NULL), node)
 
 
-def _typed(array: pa.Array, node: SchemaNode) -> pa.Array:
+def _typed(array: pa.Array, node: WriterNode) -> pa.Array:
     attributes = node.attributes
     logical = _LOGICAL_TYPES.get(str(attributes.get("logicalType")))
     if node.encoding is Encoding.VARINT:
@@ -313,7 +313,7 @@ def _cast(array: pa.Array, type: pa.DataType) -> pa.Array:
     return array.cast(type)
 
 
-def _decimals(column: Column, node: SchemaNode) -> pa.Array | None:
+def _decimals(column: Column, node: WriterNode) -> pa.Array | None:
     """Decimals out of their big-endian bytes, which may be fewer or more than the precision needs."""
     precision, scale = node.attributes.get("precision"), node.attributes.get("scale", 0)
     if not isinstance(column, Spans) or not isinstance(precision, int) or not isinstance(scale, int):

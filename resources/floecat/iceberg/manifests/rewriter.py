@@ -27,7 +27,7 @@ from floecat.iceberg.avro.container import (
 from floecat.iceberg.avro.inflation import inflate_block
 from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.iceberg.manifests.entry_bytes import (
-    Entries,
+    EntryBytes,
     as_deleted,
     concat_entries,
     file_path,
@@ -176,7 +176,7 @@ class _Source:
         counts = np.where(inherits, self.index.column("record_count"), 0)
         return inherits, first_row_id + np.cumsum(counts) - counts
 
-    def rewrite(self, keys: EntryKeys, output: BlockWriter, snapshot_id: int) -> Entries:
+    def rewrite(self, keys: EntryKeys, output: BlockWriter, snapshot_id: int) -> EntryBytes:
         """Writes the entries that survive.
 
         Returns:
@@ -224,11 +224,11 @@ class _Source:
         unchanged: Bools = (np.diff(changes) == 0) & (np.diff(sizes) >= BLOCK_SIZE // 2)
         return unchanged
 
-    def _read(self, block: Block, rows: slice) -> Entries:
+    def _read(self, block: Block, rows: slice) -> EntryBytes:
         """The entries of a block, as they are."""
         records = inflate_block(block.data, "deflate", location=self._location, what=_WHAT)
         data = np.frombuffer(bytearray(records), np.uint8)
-        entries = Entries(data, self._sizes[rows].copy())
+        entries = EntryBytes(data, self._sizes[rows].copy())
         if (
             entries.sizes.sum() != len(data)
             or (data[entries.starts] != status_bytes(self._statuses[rows])).any()
@@ -236,7 +236,7 @@ class _Source:
             raise self._does_not_fit()
         return entries
 
-    def _entries(self, block: Block, rows: slice) -> Entries:
+    def _entries(self, block: Block, rows: slice) -> EntryBytes:
         """The entries of a block, all with status EXISTING, and with row ids of their own."""
         entries = self._read(block, rows)
         entries.data[entries.starts] = _EXISTING

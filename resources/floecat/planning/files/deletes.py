@@ -24,7 +24,7 @@ from floecat.iceberg.manifests.reader import FileContent
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.floats import comparable_bits
 from floecat.planning.files.judging import in_signed_order, metrics_evidence
-from floecat.planning.files.manifest_files import ManifestFiles, SpecTypes
+from floecat.planning.files.manifest_files import ManifestColumns, SpecTypes
 from floecat.planning.filters.evidence import Evidence
 from floecat.planning.filters.vectors import Vector
 
@@ -44,7 +44,7 @@ class FoundDeletes(NamedTuple):
     """
 
     spec: SpecTypes
-    files: ManifestFiles
+    files: ManifestColumns
     rows: Int64s
 
 
@@ -78,7 +78,7 @@ class _Grouped:
 class _Partitions:
     """Delete files of some manifests of one spec, by the values of some partition fields."""
 
-    def __init__(self, fields: Sequence[int], found: Sequence[tuple[ManifestFiles, _Pairs]]) -> None:
+    def __init__(self, fields: Sequence[int], found: Sequence[tuple[ManifestColumns, _Pairs]]) -> None:
         """Takes the fields, by place, and the delete files of each manifest."""
         self._fields = fields
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -86,13 +86,13 @@ class _Partitions:
         positions = _concatenated([pairs.positions for _, pairs in found])
         self._grouped = _Grouped(_concatenated(groups), positions, len(self._numbers))
 
-    def _numbered(self, files: ManifestFiles, rows: Int64s) -> Int64s:
+    def _numbered(self, files: ManifestColumns, rows: Int64s) -> Int64s:
         """The number of the partition of each file; new ones get the next numbers."""
         codes, keys = _keys(files, rows, self._fields)
         numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in keys]
         return np.array(numbers, np.int64)[codes]
 
-    def pairs(self, files: ManifestFiles, rows: Int64s) -> _Pairs:
+    def pairs(self, files: ManifestColumns, rows: Int64s) -> _Pairs:
         """Data files with the deletes of their partitions."""
         codes, keys = _keys(files, rows, self._fields)
         places = np.array([self._numbers.get(key, -1) for key in keys], np.int64)[codes]
@@ -148,7 +148,7 @@ class DeleteIndex:
         self._contents = _joined(found, "content")
         self._vectors = np.zeros(len(self), np.bool_)
         self._global: list[int] = []
-        self._by_fields: dict[tuple[int, tuple[int, ...]], list[tuple[ManifestFiles, _Pairs]]] = {}
+        self._by_fields: dict[tuple[int, tuple[int, ...]], list[tuple[ManifestColumns, _Pairs]]] = {}
         self._partitions: dict[Any, _Partitions] = {}
         paths: list[pa.Array] = [pa.array([], pa.string())]
         by_path: list[Int64s] = []
@@ -176,7 +176,7 @@ class DeleteIndex:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def match(self, files: ManifestFiles, rows: Int64s) -> pa.ListArray | None:
+    def match(self, files: ManifestColumns, rows: Int64s) -> pa.ListArray | None:
         """The deletes of data files.
 
         Args:
@@ -204,7 +204,7 @@ class DeleteIndex:
         positions = pa.array(pairs.positions[order], pa.int32())
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), positions)
 
-    def _candidates(self, files: ManifestFiles, rows: Int64s) -> _Pairs:
+    def _candidates(self, files: ManifestColumns, rows: Int64s) -> _Pairs:
         found = []
         if len(self._paths):
             found.append(_matched(self._by_path, self._paths.find(files.column("file_path", rows))))
@@ -240,7 +240,7 @@ class DeleteIndex:
         is_position = self._contents[pairs.positions] == FileContent.POSITION_DELETES
         return pairs.keep(vectors | ~is_position | ~has_vector[pairs.rows])
 
-    def _overlapping(self, pairs: _Pairs, files: ManifestFiles, rows: Int64s) -> _Pairs:
+    def _overlapping(self, pairs: _Pairs, files: ManifestColumns, rows: Int64s) -> _Pairs:
         """Without equality deletes none of whose values is in the file, by the metrics of both."""
         equality = np.flatnonzero(self._contents[pairs.positions] == FileContent.EQUALITY_DELETES)
         if not len(equality):
@@ -322,7 +322,7 @@ def _joined(found: Sequence[FoundDeletes], name: str) -> Int64s:
     return _concatenated([each.files.numbers(name)[each.rows].astype(np.int64) for each in found])
 
 
-def _referenced_paths(files: ManifestFiles, rows: Int64s) -> pa.StringArray:
+def _referenced_paths(files: ManifestColumns, rows: Int64s) -> pa.StringArray:
     """The only data file that position deletes apply to: as they say, or because both bounds are its path."""
     paths = files.column("referenced_data_file", rows)
     metrics = files.metrics.get(PATH_COLUMN_ID)
@@ -335,7 +335,7 @@ def _referenced_paths(files: ManifestFiles, rows: Int64s) -> pa.StringArray:
 
 
 def _keys(
-    files: ManifestFiles, rows: Int64s, fields: Sequence[int]
+    files: ManifestColumns, rows: Int64s, fields: Sequence[int]
 ) -> tuple[Int64s, list[tuple[object, ...]]]:
     """Distinct values of partition fields, and which of them each file has."""
     codes, firsts = _codes(files, rows, fields)
@@ -344,7 +344,7 @@ def _keys(
     return codes, list(zip(*columns, strict=True)) if columns else [()] * len(firsts)
 
 
-def _codes(files: ManifestFiles, rows: Int64s, fields: Sequence[int]) -> tuple[Int64s, Int64s]:
+def _codes(files: ManifestColumns, rows: Int64s, fields: Sequence[int]) -> tuple[Int64s, Int64s]:
     """A number for each file, equal for files of the same values; and a file of each number."""
     codes = np.zeros(len(rows), np.int64)
     places = pa.array(rows)
@@ -357,7 +357,7 @@ def _codes(files: ManifestFiles, rows: Int64s, fields: Sequence[int]) -> tuple[I
     return codes, firsts
 
 
-def _fields(files: ManifestFiles) -> tuple[int, ...]:
+def _fields(files: ManifestColumns) -> tuple[int, ...]:
     """The partition fields whose values a manifest has, by place."""
     kind = files.partitions.type
     return tuple(place for place in range(kind.num_fields) if not pa.types.is_null(kind.field(place).type))

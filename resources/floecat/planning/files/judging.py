@@ -15,7 +15,7 @@ from floecat.iceberg.manifests.partition_tuples import PartitionSummary
 from floecat.iceberg.schemas.partitioning import PartitionField
 from floecat.iceberg.schemas.transforms import IDENTITY, VOID, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.planning.files.manifest_files import ManifestFiles, SpecTypes
+from floecat.planning.files.manifest_files import ManifestColumns, SpecTypes
 from floecat.planning.files.scans import SetSlices
 from floecat.planning.filters.bound import Test
 from floecat.planning.filters.evidence import Evidence, between_bounds, cannot_match, must_match
@@ -44,7 +44,7 @@ def needs_metrics(test: Test, spec: SpecTypes) -> bool:
     )
 
 
-def by_partition(test: Test, spec: SpecTypes, files: ManifestFiles, rows: Int64s | None) -> Verdict:
+def by_partition(test: Test, spec: SpecTypes, files: ManifestColumns, rows: Int64s | None) -> Verdict:
     """What their partitions say of files.
 
     Args:

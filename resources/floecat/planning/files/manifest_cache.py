@@ -10,7 +10,7 @@ from floecat.memory_budget import LruCache
 from floecat.planning.files.manifest_disk import ManifestDisk
 from floecat.planning.files.manifest_files import (
     COLUMN_SIZES,
-    ManifestFiles,
+    ManifestColumns,
     SpecTypes,
     decode_manifest,
     read_bounded,
@@ -25,7 +25,7 @@ class ManifestCache:
     """Manifests in memory, within a budget, and on disk beneath. Thread-safe."""
 
     def __init__(
-        self, cache: LruCache[ManifestFiles], bounds: Bounds, disk: ManifestDisk | None = None
+        self, cache: LruCache[ManifestColumns], bounds: Bounds, disk: ManifestDisk | None = None
     ) -> None:
         self._cache = cache
         self._bounds = bounds
@@ -38,7 +38,7 @@ class ManifestCache:
         listed: ManifestFile,
         spec: SpecTypes,
         column_ids: frozenset[int],
-    ) -> ManifestFiles | None:
+    ) -> ManifestColumns | None:
         """What `load` would give, if it is in memory."""
         found = self._cache.get(_key(storage, table_uuid, listed, spec))
         return found if found is not None and column_ids <= found.metric_ids else None
@@ -49,7 +49,7 @@ class ManifestCache:
         table_uuid: str,
         listed: ManifestFile,
         spec: SpecTypes,
-        files: ManifestFiles,
+        files: ManifestColumns,
     ) -> None:
         """Keeps what another planner decoded in memory."""
         if self.held(storage, table_uuid, listed, spec, files.metric_ids) is None:
@@ -62,7 +62,7 @@ class ManifestCache:
         listed: ManifestFile,
         spec: SpecTypes,
         column_ids: Collection[int],
-    ) -> ManifestFiles:
+    ) -> ManifestColumns:
         """The live files of a manifest.
 
         Args:
@@ -90,7 +90,7 @@ class ManifestCache:
         self._cache.put(key, held, held.size_bytes)
         return held
 
-    def _fuller(self, held: ManifestFiles | None, disk_key: str | None) -> ManifestFiles | None:
+    def _fuller(self, held: ManifestColumns | None, disk_key: str | None) -> ManifestColumns | None:
         """What is in memory, or what is on disk if that has more metrics."""
         found = None if self._disk is None or disk_key is None else self._disk.get(disk_key)
         if held is None or (found is not None and found.metric_ids >= held.metric_ids):
@@ -99,12 +99,12 @@ class ManifestCache:
 
     def _read(
         self,
-        held: ManifestFiles | None,
+        held: ManifestColumns | None,
         storage: CatalogStorage,
         listed: ManifestFile,
         spec: SpecTypes,
         wanted: frozenset[int],
-    ) -> ManifestFiles:
+    ) -> ManifestColumns:
         data = read_bounded(storage, listed.manifest_path, "manifest", self._bounds)
         if held is None:
             return decode_manifest(data, listed, spec, wanted, self._bounds)

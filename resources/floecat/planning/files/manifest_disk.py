@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.planning.files.disk_cache import DiskCache
-from floecat.planning.files.manifest_files import METRICS, ManifestFiles
+from floecat.planning.files.manifest_files import METRICS, ManifestColumns
 from floecat.store.entries.documents import compress, decompress
 
 __all__ = ["FORMAT_VERSION", "ManifestDisk"]
 
 FORMAT_VERSION: Final = 1
-"""Grows with each change of `ManifestFiles` or of how it is written: files of other versions are not read."""
+"""Grows with each change of `ManifestColumns` or its file: files of other versions are not read."""
 
 _PARTITIONS: Final = "partitions"
 _HEADER: Final = b"floecat"
@@ -41,7 +41,7 @@ class ManifestDisk:
     def __init__(self, cache: DiskCache) -> None:
         self._cache = cache
 
-    def get(self, key: str) -> ManifestFiles | None:
+    def get(self, key: str) -> ManifestColumns | None:
         """A manifest; a file that is damaged, or is of another key, is deleted."""
         name = _name(key)
         data = self._cache.get(name)
@@ -53,7 +53,7 @@ class ManifestDisk:
             self._cache.drop(name)
             return None
 
-    def put(self, key: str, files: ManifestFiles) -> None:
+    def put(self, key: str, files: ManifestColumns) -> None:
         """Keeps a manifest, in the place of one with fewer metrics."""
         name = _name(key)
         self._cache.put(name, _written(files, name))
@@ -63,7 +63,7 @@ def _name(key: str) -> str:
     return hashlib.sha256(f"{FORMAT_VERSION} {key}".encode()).hexdigest()
 
 
-def _written(files: ManifestFiles, name: str) -> bytes:
+def _written(files: ManifestColumns, name: str) -> bytes:
     columns: dict[str, pa.Array] = {_PARTITIONS: files.partitions}
     for field, column in files.columns.items():
         columns[f"file {field}"] = _repeated(column, len(files)) if isinstance(column, pa.Scalar) else column
@@ -85,7 +85,7 @@ def _repeated(value: pa.Scalar, size: int) -> pa.Array:
     return pa.RunEndEncodedArray.from_arrays(pa.array([size], pa.int32()), pa.repeat(value, 1))
 
 
-def _read(data: bytes, name: str) -> ManifestFiles:
+def _read(data: bytes, name: str) -> ManifestColumns:
     batch = pa.ipc.open_stream(decompress(data)).read_next_batch()
     header = msgspec.json.decode((batch.schema.metadata or {})[_HEADER], type=_Header)
     if header.name != name:
@@ -98,7 +98,7 @@ def _read(data: bytes, name: str) -> ManifestFiles:
             columns[field] = column.values[0] if pa.types.is_run_end_encoded(column.type) else column
         elif field:
             metrics.setdefault(int(of), {})[field] = column
-    return ManifestFiles(
+    return ManifestColumns(
         header.spec_id,
         len(batch),
         columns,

@@ -25,7 +25,7 @@ from floecat.storage.catalog_storage import CatalogStorage
 __all__ = [
     "COLUMN_SIZES",
     "METRICS",
-    "ManifestFiles",
+    "ManifestColumns",
     "SpecTypes",
     "decode_manifest",
     "read_bounded",
@@ -58,7 +58,7 @@ class SpecTypes:
 
 
 @dataclass(frozen=True, eq=False)
-class ManifestFiles:
+class ManifestColumns:
     """Live files of a manifest.
 
     Attributes:
@@ -154,7 +154,7 @@ def read_bounded(storage: CatalogStorage, location: str, what: str, bounds: Boun
 
 def decode_manifest(
     data: bytes, listed: ManifestFile, spec: SpecTypes, column_ids: frozenset[int], bounds: Bounds
-) -> ManifestFiles:
+) -> ManifestColumns:
     """The live files of a manifest, with metrics of some columns; see `ManifestCache.load`.
 
     Raises:
@@ -188,12 +188,12 @@ def decode_manifest(
     structs = [_in_order(entries.column("partition"), spec) for entries in parts]
     partitions = pa.concat_arrays(structs) if structs else _no_partitions(spec)
     metrics = _joined([entries.metrics for entries in parts], [len(entries) for entries in parts])
-    return ManifestFiles(listed.partition_spec_id, size, columns, partitions, metrics, column_ids)
+    return ManifestColumns(listed.partition_spec_id, size, columns, partitions, metrics, column_ids)
 
 
 def with_metrics(
-    held: ManifestFiles, data: bytes, listed: ManifestFile, column_ids: frozenset[int], bounds: Bounds
-) -> ManifestFiles:
+    held: ManifestColumns, data: bytes, listed: ManifestFile, column_ids: frozenset[int], bounds: Bounds
+) -> ManifestColumns:
     """The same files with metrics of further columns.
 
     Raises:

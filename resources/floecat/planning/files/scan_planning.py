@@ -23,7 +23,7 @@ from floecat.planning.files.disk_cache import DiskCache
 from floecat.planning.files.judging import by_metrics, by_partition, by_summaries, needs_metrics, set_slices
 from floecat.planning.files.manifest_cache import ManifestCache
 from floecat.planning.files.manifest_disk import ManifestDisk
-from floecat.planning.files.manifest_files import COLUMN_SIZES, ManifestFiles, SpecTypes
+from floecat.planning.files.manifest_files import COLUMN_SIZES, ManifestColumns, SpecTypes
 from floecat.planning.files.manifest_lists import ManifestLists
 from floecat.planning.files.scans import FileTasks, ScanCounters, ScanPlan, SetSlices, Stop
 from floecat.planning.files.targets import ScanTarget
@@ -123,7 +123,7 @@ class ScanPlanner:
         column_ids: frozenset[int],
         part: tuple[int, int],
         stop: Stop | None = None,
-    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestFiles]]:
+    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestColumns]]:
         """Yields data manifests of a plan, the last ones first, as the plan goes the other way.
 
         Args:
@@ -224,7 +224,7 @@ class _Scan:
 
     def decode(
         self, column_ids: frozenset[int], part: int, parts: int
-    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestFiles]]:
+    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestColumns]]:
         data = self._chosen(self._manifests()[0])
         begin, end = (len(data) * each // parts for each in (part - 1, part))
         for manifest in reversed(data[begin:end]):
@@ -295,7 +295,7 @@ class _Scan:
             )
         return spec
 
-    def _load(self, manifest: ManifestFile, column_ids: frozenset[int]) -> ManifestFiles:
+    def _load(self, manifest: ManifestFile, column_ids: frozenset[int]) -> ManifestColumns:
         self._check_stopped()
         spec = self._spec(manifest.partition_spec_id, manifest)
         return self._planner.manifests.load(
@@ -304,9 +304,9 @@ class _Scan:
 
     def _loaded(
         self, manifests: Sequence[ManifestFile], column_ids: frozenset[int]
-    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestFiles]]:
+    ) -> Iterator[tuple[ManifestFile, SpecTypes, ManifestColumns]]:
         """Yields manifests in order, while threads decode the next ones."""
-        waiting: deque[tuple[ManifestFile, SpecTypes, ManifestFiles | Future[ManifestFiles]]] = deque()
+        waiting: deque[tuple[ManifestFile, SpecTypes, ManifestColumns | Future[ManifestColumns]]] = deque()
         left = iter(manifests)
         try:
             while True:
@@ -329,7 +329,7 @@ class _Scan:
 
     def _begin_load(
         self, manifest: ManifestFile, spec: SpecTypes, ids: frozenset[int]
-    ) -> ManifestFiles | Future[ManifestFiles]:
+    ) -> ManifestColumns | Future[ManifestColumns]:
         held = self._planner.manifests.held(self._storage, self._target.table_uuid, manifest, spec, ids)
         if held is not None:
             return held
@@ -413,7 +413,7 @@ class _Scan:
                     return
         counters.elapsed_ms = self._elapsed_ms()
 
-    def _judged_together(self, files: ManifestFiles) -> Sequence[Int64s | None]:
+    def _judged_together(self, files: ManifestColumns) -> Sequence[Int64s | None]:
         """The files of a manifest that may be read, in parts if tests and files are many; None for all."""
         rows, size = self._appended(files), max(_VERDICTS_AT_ONCE // max(len(self._tests), 1), 1)
         if len(files) <= size:
@@ -424,7 +424,7 @@ class _Scan:
     def _elapsed_ms(self) -> float:
         return (time.perf_counter() - self._started) * 1000
 
-    def _tasks(self, spec: SpecTypes, files: ManifestFiles, rows: Int64s | None) -> FileTasks | None:
+    def _tasks(self, spec: SpecTypes, files: ManifestColumns, rows: Int64s | None) -> FileTasks | None:
         target, counters = self._target, self._counters
         verdicts = [by_partition(test, spec, files, rows) for test in self._tests]
         size = len(files) if rows is None else len(rows)
@@ -446,7 +446,7 @@ class _Scan:
         slices = self._slices(files, everything)
         return FileTasks(content, self._deletes.match(files, everything), residuals, slices)
 
-    def _slices(self, files: ManifestFiles, rows: Int64s) -> dict[str, SetSlices]:
+    def _slices(self, files: ManifestColumns, rows: Int64s) -> dict[str, SetSlices]:
         """Of large sets, by the place of their predicate, the values that each file may have."""
         memo: dict[Any, Evidence] = {}
         found = {
@@ -455,7 +455,7 @@ class _Scan:
         }
         return {place: slices for place, slices in found.items() if slices is not None}
 
-    def _appended(self, files: ManifestFiles) -> Int64s | None:
+    def _appended(self, files: ManifestColumns) -> Int64s | None:
         """Of an incremental scan: which files its snapshots added."""
         if not self._target.is_incremental:
             return None
@@ -463,7 +463,7 @@ class _Scan:
         return np.flatnonzero(added & np.isin(files.numbers("snapshot_id"), self._snapshot_ids))
 
     def _by_metrics(
-        self, files: ManifestFiles, rows: Int64s | None, verdicts: Sequence[Verdict], size: int
+        self, files: ManifestColumns, rows: Int64s | None, verdicts: Sequence[Verdict], size: int
     ) -> Bools:
         if not size or not self._tests:
             return np.ones(size, np.bool_)

@@ -21,8 +21,8 @@ from floecat.planning.filters.bound import (
     Body,
     Bound,
     BoundPredicate,
+    Combination,
     Either,
-    Group,
     Test,
     is_large_set,
 )
@@ -249,4 +249,4 @@ def _group(parts: tuple[Bound, ...], *, is_and: bool) -> Bound:
     left = tuple(part for part in parts if part not in (ALWAYS, NEVER))
     if len(left) == 1:
         return left[0]
-    return Group(is_and, left)
+    return Combination(is_and, left)

@@ -17,8 +17,8 @@ __all__ = [
     "Body",
     "Bound",
     "BoundPredicate",
+    "Combination",
     "Either",
-    "Group",
     "Test",
     "bound_predicates",
     "is_large_set",
@@ -48,7 +48,7 @@ class Test(msgspec.Struct, frozen=True):
     transform: str | None = None
 
 
-class Group(msgspec.Struct, frozen=True):
+class Combination(msgspec.Struct, frozen=True):
     """Parts of which all must hold (`is_and`), or any. Without parts it is true, or false."""
 
     is_and: bool
@@ -76,14 +76,14 @@ class BoundPredicate(msgspec.Struct, frozen=True):
     body: Body
 
 
-Body: TypeAlias = Test | Group | Either
+Body: TypeAlias = Test | Combination | Either
 """Tests of a predicate."""
 
 Bound: TypeAlias = Body | BoundPredicate
 """A bound filter, or a part of it."""
 
-ALWAYS: Final = Group(is_and=True, parts=())
-NEVER: Final = Group(is_and=False, parts=())
+ALWAYS: Final = Combination(is_and=True, parts=())
+NEVER: Final = Combination(is_and=False, parts=())
 
 
 def is_large_set(test: Test) -> bool:
@@ -103,7 +103,7 @@ def bound_predicates(bound: Bound) -> Iterator[BoundPredicate]:
     match bound:
         case BoundPredicate():
             yield bound
-        case Group():
+        case Combination():
             for part in bound.parts:
                 yield from bound_predicates(part)
 
@@ -115,7 +115,7 @@ def tests_of(bound: Bound) -> Iterator[Test]:
             yield bound
         case BoundPredicate():
             yield from tests_of(bound.body)
-        case Group():
+        case Combination():
             for part in bound.parts:
                 yield from tests_of(part)
         case Either():

@@ -17,7 +17,7 @@ import numpy as np
 
 from floecat.iceberg.schemas.transforms import transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.planning.filters.bound import ALWAYS, NEVER, Body, Either, Group, Test
+from floecat.planning.filters.bound import ALWAYS, NEVER, Body, Combination, Either, Test
 from floecat.planning.filters.literals import FLOATS, INTEGER_RANGES, Canonical
 from floecat.planning.filters.transforms import parameter, source_range
 from floecat.planning.filters.vectors import Vector
@@ -87,12 +87,12 @@ def _compare_with_nan(
     match operation:
         case "eq" | "in":
             with_nan = Either((is_nan, NEVER))
-            return Group(is_and=False, parts=(compare("in", field_id, type, numbers), with_nan))
+            return Combination(is_and=False, parts=(compare("in", field_id, type, numbers), with_nan))
         case "not-eq" | "not-in":
             without_nan = Either((not_nan, ALWAYS))
-            return Group(is_and=True, parts=(compare("not-in", field_id, type, numbers), without_nan))
+            return Combination(is_and=True, parts=(compare("not-in", field_id, type, numbers), without_nan))
         case "lt":
-            greatest: Body = Group(is_and=True, parts=(not_null, not_nan))
+            greatest: Body = Combination(is_and=True, parts=(not_null, not_nan))
         case "lt-eq":
             greatest = not_null
         case "gt":

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from floecat.iceberg.avro.string_columns import Bools, Bytes, Int64s
-from floecat.planning.filters.bound import Bound, BoundPredicate, Either, Group, Test, bound_predicates
+from floecat.planning.filters.bound import Bound, BoundPredicate, Combination, Either, Test, bound_predicates
 from floecat.planning.filters.expressions import FALSE, TRUE, Expression, conjunction, disjunction
 
 __all__ = ["Residuals", "Verdict", "combine", "whole_residual"]
@@ -62,7 +62,7 @@ def _combine(bound: Bound, verdicts: Iterator[Verdict], size: int) -> Verdict:
             found = [_combine(reading, verdicts, size) for reading in bound.readings]
             cannots, musts = zip(*found, strict=True)
             return Verdict(np.logical_and.reduce(cannots), np.logical_and.reduce(musts))
-        case Group():
+        case Combination():
             cannot, must = np.full(size, not bound.is_and), np.full(size, bound.is_and)
             for part in bound.parts:
                 verdict = _combine(part, verdicts, size)
@@ -129,7 +129,7 @@ class Residuals:
 
 def _states(bound: Bound, verdicts: Iterator[Verdict], size: int) -> Iterator[Bytes]:
     match bound:
-        case Group():
+        case Combination():
             for part in bound.parts:
                 yield from _states(part, verdicts, size)
         case BoundPredicate():
@@ -142,7 +142,7 @@ def _simplify(bound: Bound, states: Iterator[int]) -> Expression:
         case BoundPredicate():
             state = next(states)
             return bound.residual if state == _OPEN else TRUE if state == _HOLDS else FALSE
-        case Group():
+        case Combination():
             result: Expression = TRUE if bound.is_and else FALSE
             for part in bound.parts:
                 simplified = _simplify(part, states)

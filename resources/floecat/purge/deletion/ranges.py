@@ -22,7 +22,7 @@ from floecat.purge.deletion.deletions import Deletions
 from floecat.purge.deletion.progress import PurgeProgress
 from floecat.purge.sharing.kept_files import KeptFiles, KeptKeys
 from floecat.purge.sharing.location_set import LocationSet, file_key
-from floecat.purge.sharing.manifest_files import FileKind, ManifestFiles
+from floecat.purge.sharing.manifest_files import FileKind, ManifestReader
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["ManifestRange", "RangeResult", "RangeRunner", "Ranges", "delete_range"]
@@ -165,7 +165,7 @@ def delete_range(given: ManifestRange, now: Callable[[], float] = time.time) -> 
             raise _TimeOverError
 
     result = RangeResult(PurgeProgress())
-    reader = ManifestFiles(given.storage, given.bounds)
+    reader = ManifestReader(given.storage, given.bounds)
     try:
         with (
             LocationSet() as seen,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from floecat.entries.formats import is_derived
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.errors import (
     FileMissingError,
@@ -189,7 +190,7 @@ class TablePurge:
             StorageUnavailableError: storage fails.
         """
         progress = PurgeProgress() if progress is None else progress
-        if target.format != "iceberg":
+        if is_derived(target.format):
             return self._others[target.format].purge(target, before_batch, progress)
         way = _Way(before_batch, progress, runner, refuse_large)
         try:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from floecat.clock import Clock
 from floecat.entries.areas import folder_area, overlaps
+from floecat.entries.formats import is_derived
 from floecat.errors import BadRequestError, InvalidMetadataError
 from floecat.fileio.locations import is_plain_name, normalize_location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -193,9 +194,9 @@ class NeededFilesReader:
             return
         if not overlaps(folder_area([folder]), folder_area([payload.location])):
             return
-        if lies_below(payload.location, folder) or payload.format != "iceberg" or document is None:
+        if lies_below(payload.location, folder) or is_derived(payload.format) or document is None:
             files.add_folder(payload.location)
-        if document is not None and payload.format == "iceberg":
+        if document is not None and not is_derived(payload.format):
             try:
                 self.add_reachable(files, its_storage, payload.metadata_location, decompress(document))
             except SharedFilesUnknownError:

@@ -24,6 +24,7 @@ from floecat.catalog.namespaces import NamespaceService
 from floecat.catalog.tables import TableService
 from floecat.entries.areas import folder_text
 from floecat.entries.calls import Call, PageRequest
+from floecat.entries.formats import is_derived
 from floecat.entries.names import missing_table
 from floecat.entries.open_entries import EntryParts
 from floecat.errors import (
@@ -201,7 +202,7 @@ class OrphanFiles:
         entry = self._parts.entries.find_table(call, identifier, Privilege.READ_TABLE)
         if entry is None:
             raise missing_table(identifier)
-        if entry.row.format != "iceberg":
+        if is_derived(entry.row.format):
             raise _refused(identifier, f"it is a {entry.row.format} table: use the tools of its format")
         metadata = entry.document.parsed()
         if is_foreign(metadata):

@@ -26,7 +26,7 @@ from floecat.storage.catalog_storage import CatalogStorage
 if TYPE_CHECKING:
     from floecat.iceberg.manifests.lists import ManifestFile
 
-__all__ = ["FileKind", "ManifestFiles", "ReachableFile", "Unreadable"]
+__all__ = ["FileKind", "ManifestReader", "ReachableFile", "Unreadable"]
 
 _KEPT_LIST_BYTES = 16 << 20
 _SMALL_FILE_BYTES = 8 << 20
@@ -71,7 +71,7 @@ class Unreadable(NamedTuple):
     error: FloecatError
 
 
-class ManifestFiles:
+class ManifestReader:
     """Reads manifest lists and manifests, and no data files.
 
     Attributes:

@@ -17,13 +17,13 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.purge.sharing.earlier_snapshots import NOTHING_EARLIER, Earlier, is_metadata_file, statistics_of
 from floecat.purge.sharing.location_set import LocationSet
-from floecat.purge.sharing.manifest_files import FileKind, ManifestFiles, ReachableFile
+from floecat.purge.sharing.manifest_files import FileKind, ManifestReader, ReachableFile
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = ["ReachableFiles"]
 
 
-class ReachableFiles(ManifestFiles):
+class ReachableFiles(ManifestReader):
     """Walks what metadata leads to; reads manifest lists and manifests, and no data files."""
 
     def __init__(

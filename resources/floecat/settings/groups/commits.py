@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import integer
 
 __all__ = ["BackoffSettings", "CommitSettings"]
 
 
-class BackoffSettings(Group, frozen=True, kw_only=True):
+class BackoffSettings(SettingsGroup, frozen=True, kw_only=True):
     """A bounded number of tries with a sleep between them that doubles."""
 
     max_attempts: Annotated[int, integer(minimum=1, maximum=1000)]
@@ -23,7 +23,7 @@ class BackoffSettings(Group, frozen=True, kw_only=True):
     """The sleep never grows beyond this."""
 
 
-class CommitSettings(Group, frozen=True, kw_only=True):
+class CommitSettings(SettingsGroup, frozen=True, kw_only=True):
     """What a commit does when it meets another one, or a store that does not answer."""
 
     confirm: BackoffSettings = BackoffSettings(max_attempts=6, initial_sleep_ms=25, max_sleep_ms=200)

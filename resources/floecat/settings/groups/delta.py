@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import Duration, boolean, choice, duration, integer, text
 
 __all__ = ["DeltaCompatSettings"]
 
 
-class DeltaCompatSettings(Group, frozen=True, kw_only=True):
+class DeltaCompatSettings(SettingsGroup, frozen=True, kw_only=True):
     """Delta tables that read as Iceberg tables."""
 
     enabled: Annotated[bool, boolean()] = True

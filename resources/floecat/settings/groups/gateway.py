@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.groups.commits import CommitSettings
 from floecat.settings.groups.delta import DeltaCompatSettings
 from floecat.settings.kinds import (
@@ -27,7 +27,7 @@ _MIB = 1 << 20
 _MINUTE = Duration(60_000)
 
 
-class GatewaySettings(Group, frozen=True, kw_only=True):
+class GatewaySettings(SettingsGroup, frozen=True, kw_only=True):
     """The REST service."""
 
     host: Annotated[str, text()] = "127.0.0.1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import Duration, duration, integer, mapping, text, text_list
 
 __all__ = ["ConnectorSettings", "EventSettings", "PipelineSettings", "SparkSettings"]
@@ -13,21 +13,21 @@ __all__ = ["ConnectorSettings", "EventSettings", "PipelineSettings", "SparkSetti
 _MINUTE = Duration(60_000)
 
 
-class EventSettings(Group, frozen=True, kw_only=True):
+class EventSettings(SettingsGroup, frozen=True, kw_only=True):
     """What happens to tables, for other packages."""
 
     listeners: Annotated[tuple[str, ...], text_list()] = ()
     """Functions that are called with each event, as `package.module:function`."""
 
 
-class ConnectorSettings(Group, frozen=True, kw_only=True):
+class ConnectorSettings(SettingsGroup, frozen=True, kw_only=True):
     """Connectors, which find tables that are in storage already."""
 
     kinds: Annotated[tuple[str, ...], text_list()] = ()
     """Kinds beside the built-in `delta`, as `package.module:Class`. Only these are ever imported."""
 
 
-class PipelineSettings(Group, frozen=True, kw_only=True):
+class PipelineSettings(SettingsGroup, frozen=True, kw_only=True):
     """How tables appear in Dagster."""
 
     table_assets: Annotated[int, integer(minimum=0)] = 2_000
@@ -50,7 +50,7 @@ class PipelineSettings(Group, frozen=True, kw_only=True):
     there. `floecat up` sets it. Without it there are no links."""
 
 
-class SparkSettings(Group, frozen=True, kw_only=True):
+class SparkSettings(SettingsGroup, frozen=True, kw_only=True):
     """Spark, on which the pipeline builds what many files have to be opened for."""
 
     master: Annotated[str | None, text()] = None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import integer, size, text
 
 __all__ = ["PlanningSettings"]
 
 
-class PlanningSettings(Group, frozen=True, kw_only=True):
+class PlanningSettings(SettingsGroup, frozen=True, kw_only=True):
     """Where scan plans are made: in processes of their own, and by workers where they take long."""
 
     processes: Annotated[int | None, integer(maximum=256)] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import boolean, choice, integer, size, text
 
 __all__ = ["CacheSettings", "LogSettings", "OidcSettings", "StoreSettings"]
@@ -12,7 +12,7 @@ __all__ = ["CacheSettings", "LogSettings", "OidcSettings", "StoreSettings"]
 _MIB = 1 << 20
 
 
-class StoreSettings(Group, frozen=True, kw_only=True):
+class StoreSettings(SettingsGroup, frozen=True, kw_only=True):
     """The SQL store."""
 
     url: Annotated[str | None, text(secret=True)] = None
@@ -25,7 +25,7 @@ class StoreSettings(Group, frozen=True, kw_only=True):
     """How long a statement or a connection may take before the answer is 503."""
 
 
-class CacheSettings(Group, frozen=True, kw_only=True):
+class CacheSettings(SettingsGroup, frozen=True, kw_only=True):
     """Memory of each process."""
 
     memory: Annotated[int | None, size()] = None
@@ -33,7 +33,7 @@ class CacheSettings(Group, frozen=True, kw_only=True):
     the machine or its control group (cgroup), at most 1 GiB."""
 
 
-class OidcSettings(Group, frozen=True, kw_only=True):
+class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
     """Validation of bearer tokens in `auth-mode=oidc`."""
 
     issuer: Annotated[str | None, text()] = None
@@ -63,7 +63,7 @@ class OidcSettings(Group, frozen=True, kw_only=True):
     """Clock difference to the issuer that is tolerated, in seconds."""
 
 
-class LogSettings(Group, frozen=True, kw_only=True):
+class LogSettings(SettingsGroup, frozen=True, kw_only=True):
     """Logs, on standard error."""
 
     level: Annotated[str, choice("debug", "info", "warning", "error")] = "info"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import Duration, boolean, duration, integer, mapping, text
 
 __all__ = ["PurgeSettings"]
@@ -13,7 +13,7 @@ __all__ = ["PurgeSettings"]
 _DAY = Duration(86_400_000)
 
 
-class PurgeSettings(Group, frozen=True, kw_only=True):
+class PurgeSettings(SettingsGroup, frozen=True, kw_only=True):
     """Deletion of the files of tables that were dropped with purge."""
 
     enabled: Annotated[bool, boolean()] = True

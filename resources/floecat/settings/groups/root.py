@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.groups.gateway import GatewaySettings
 from floecat.settings.groups.pipeline import (
     ConnectorSettings,
@@ -25,7 +25,7 @@ from floecat.settings.limits import LimitSettings
 __all__ = ["Settings"]
 
 
-class Settings(Group, frozen=True, kw_only=True):
+class Settings(SettingsGroup, frozen=True, kw_only=True):
     """All settings of a process."""
 
     data_dir: Annotated[str, text()] = ".floecat"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from floecat.settings.fields import Group
+from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import Duration, boolean, choice, duration, integer, size
 
 __all__ = ["StatisticsSettings"]
@@ -12,7 +12,7 @@ __all__ = ["StatisticsSettings"]
 _MIB = 1 << 20
 
 
-class StatisticsSettings(Group, frozen=True, kw_only=True):
+class StatisticsSettings(SettingsGroup, frozen=True, kw_only=True):
     """Capture of statistics: rows, nulls, bounds and distinct values of what is committed.
 
     The properties `floecat.statistics.enabled`, `.snapshots`, `.columns`, `.first-columns`, `.expressions`

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from floecat.settings.fields import Group, named_groups
+from floecat.settings.fields import SettingsGroup, named_groups
 from floecat.settings.kinds import boolean, integer, text, text_list
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 
-class S3Settings(Group, frozen=True, kw_only=True):
+class S3Settings(SettingsGroup, frozen=True, kw_only=True):
     """The S3 service that the catalog itself reads from and writes to."""
 
     endpoint: Annotated[str | None, text()] = None
@@ -37,7 +37,7 @@ class S3Settings(Group, frozen=True, kw_only=True):
     """Token of a temporary access key."""
 
 
-class AwsSettings(Group, frozen=True, kw_only=True):
+class AwsSettings(SettingsGroup, frozen=True, kw_only=True):
     """Access to AWS and what speaks its protocols."""
 
     region: Annotated[str | None, text()] = None
@@ -47,7 +47,7 @@ class AwsSettings(Group, frozen=True, kw_only=True):
     """The S3 service."""
 
 
-class GcsSettings(Group, frozen=True, kw_only=True):
+class GcsSettings(SettingsGroup, frozen=True, kw_only=True):
     """Access to Google Cloud Storage."""
 
     project_id: Annotated[str | None, text()] = None
@@ -67,7 +67,7 @@ class GcsSettings(Group, frozen=True, kw_only=True):
     """OAuth 2 token, in their place. It is not renewed."""
 
 
-class AdlsSettings(Group, frozen=True, kw_only=True):
+class AdlsSettings(SettingsGroup, frozen=True, kw_only=True):
     """Access to Azure Data Lake Storage."""
 
     endpoint: Annotated[str | None, text()] = None
@@ -101,7 +101,7 @@ class CatalogAccessSettings(AwsSettings, frozen=True, kw_only=True):
     """Azure Data Lake Storage."""
 
 
-class StorageSettings(Group, frozen=True, kw_only=True):
+class StorageSettings(SettingsGroup, frozen=True, kw_only=True):
     """Object storage and the local disk."""
 
     allowed_locations: Annotated[tuple[str, ...], text_list()] = ()

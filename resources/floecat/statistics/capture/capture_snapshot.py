@@ -17,7 +17,11 @@ from floecat.jobs.groups import Group, Offer
 from floecat.jobs.running import JobPostponedError, RunningJob
 from floecat.statistics.capture.policies import CapturePolicy, capture_policy
 from floecat.statistics.capture.publishing.finalization import Finalization, Found
-from floecat.statistics.capture.publishing.publication import Publication, TableInUseError, captured_columns
+from floecat.statistics.capture.publishing.publication import (
+    StatisticsPublication,
+    TableInUseError,
+    captured_columns,
+)
 from floecat.statistics.capture.reading.captured_files import FileSearch, SnapshotFiles
 from floecat.statistics.capture.reading.file_groups import (
     FileCapturer,
@@ -71,7 +75,7 @@ class SnapshotCapturer:
         parts: EntryParts,
         planner: ChunkedPlanner,
         settings: StatisticsSettings,
-        publication: Publication,
+        publication: StatisticsPublication,
         processes: CaptureProcesses,
         requests: CaptureRequests,
         division: Groups,

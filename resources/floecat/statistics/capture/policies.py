@@ -13,7 +13,7 @@ from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.settings import StatisticsSettings
 from floecat.statistics.capture.reading.expressions import MOST_EXPRESSIONS, Expression
-from floecat.statistics.files.summaries import CountedColumns, Term
+from floecat.statistics.files.summaries import CountedColumns, CountedTerm
 
 __all__ = ["CapturePolicy", "PolicyChange", "capture_policy"]
 
@@ -144,7 +144,7 @@ class CapturePolicy(msgspec.Struct, frozen=True, rename="kebab"):
         types |= {each.field_id: str(schema.fields_by_id[each.field_id].type) for each in expressions}
         return CountedColumns(types, expressions)
 
-    def _bound(self, schema: Schema) -> Iterator[Term]:
+    def _bound(self, schema: Schema) -> Iterator[CountedTerm]:
         for each in self.expressions:
             with suppress(BadRequestError):
                 yield each.bind(schema)

@@ -13,7 +13,7 @@ from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.iceberg.values.floats import comparable_bits, extremes, with_one_nan
 from floecat.statistics.files.hashing import hash_values
 from floecat.statistics.files.leaf_values import has_single_values, one_value, value_bytes
-from floecat.statistics.files.summaries import ColumnSummary, Term
+from floecat.statistics.files.summaries import ColumnSummary, CountedTerm
 from floecat.statistics.files.theta import SketchBuilder
 
 __all__ = ["ColumnCounts"]
@@ -35,7 +35,7 @@ class ColumnCounts:
         value_count: values so far, nulls and NaNs included.
     """
 
-    def __init__(self, term: Term, type: PrimitiveType) -> None:
+    def __init__(self, term: CountedTerm, type: PrimitiveType) -> None:
         """Begins with no values; `type` is that of the term."""
         self._term = term
         self._type = type

@@ -28,10 +28,10 @@ from floecat.statistics.files.sources import (
 )
 from floecat.statistics.files.summaries import (
     ColumnSummary,
+    CountedTerm,
     DataFile,
     DeleteFile,
     FileSummary,
-    Term,
 )
 from floecat.statistics.files.term_counts import TermCounts
 
@@ -55,7 +55,7 @@ class FileSummaries:
         schema: Schema,
         columns: Sequence[int],
         *,
-        expressions: Sequence[Term] = (),
+        expressions: Sequence[CountedTerm] = (),
         name_mapping: str | None = None,
         memory_bytes: int = _DEFAULT_MEMORY_BYTES,
         threads: int | None = None,

@@ -17,7 +17,7 @@ from floecat.fileio.base import FileIO
 from floecat.iceberg.avro.container import read_blocks
 from floecat.iceberg.avro.decoding import Numbers, Spans
 from floecat.iceberg.avro.records import RecordReader
-from floecat.iceberg.avro.writer_schema import Encoding, SchemaNode
+from floecat.iceberg.avro.writer_schema import Encoding, WriterNode
 from floecat.iceberg.values.bounds import Bounds
 from floecat.statistics.files.sources import (
     InputFile,
@@ -250,7 +250,7 @@ def _ids(schema: Any) -> Iterator[int]:
             yield from _ids(part)
 
 
-def _value_type(node: SchemaNode) -> Mapping[str, Any] | None:
+def _value_type(node: WriterNode) -> Mapping[str, Any] | None:
     """Attributes of the type of a field; None for unions of several types, and for nested types."""
     parts = [part for part in node.parts if part.encoding is not Encoding.NULL] or [node]
     if node.encoding is not Encoding.UNION:

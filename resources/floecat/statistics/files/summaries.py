@@ -11,14 +11,14 @@ from floecat.iceberg.schemas.transforms import IDENTITY
 __all__ = [
     "ColumnSummary",
     "CountedColumns",
+    "CountedTerm",
     "DataFile",
     "DeleteFile",
     "FileSummary",
-    "Term",
 ]
 
 
-class Term(NamedTuple):
+class CountedTerm(NamedTuple):
     """What is counted: a column, or a transform of one."""
 
     field_id: int
@@ -34,12 +34,12 @@ class CountedColumns(msgspec.Struct, frozen=True):
     """
 
     types: dict[int, str]
-    expressions: tuple[Term, ...] = ()
+    expressions: tuple[CountedTerm, ...] = ()
 
     @property
-    def terms(self) -> frozenset[Term]:
+    def terms(self) -> frozenset[CountedTerm]:
         """The columns and the expressions."""
-        return frozenset((*map(Term, self.types), *self.expressions))
+        return frozenset((*map(CountedTerm, self.types), *self.expressions))
 
 
 class DeleteFile(msgspec.Struct, frozen=True):
@@ -113,9 +113,9 @@ class ColumnSummary(msgspec.Struct, frozen=True):
     transform: str = IDENTITY
 
     @property
-    def term(self) -> Term:
+    def term(self) -> CountedTerm:
         """What was counted."""
-        return Term(self.field_id, self.transform)
+        return CountedTerm(self.field_id, self.transform)
 
 
 class FileSummary(msgspec.Struct, frozen=True):

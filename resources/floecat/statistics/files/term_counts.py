@@ -9,7 +9,7 @@ import pyarrow as pa
 from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.planning.filters.transforms import result_type
 from floecat.statistics.files.column_counts import ColumnCounts
-from floecat.statistics.files.summaries import ColumnSummary, Term
+from floecat.statistics.files.summaries import ColumnSummary, CountedTerm
 from floecat.statistics.files.transforms import transform_values, transformed_value
 
 __all__ = ["TermCounts"]
@@ -18,10 +18,10 @@ __all__ = ["TermCounts"]
 class TermCounts:
     """Numbers of a column and of expressions, in memory that does not grow with the values."""
 
-    def __init__(self, field_id: int, type: PrimitiveType, expressions: Sequence[Term] = ()) -> None:
+    def __init__(self, field_id: int, type: PrimitiveType, expressions: Sequence[CountedTerm] = ()) -> None:
         """Begins with no values; expressions of other columns are passed over."""
         self._type = type
-        self._column = ColumnCounts(Term(field_id), type)
+        self._column = ColumnCounts(CountedTerm(field_id), type)
         self._expressions = {
             term: ColumnCounts(term, result_type(term.transform, type) or type)
             for term in expressions

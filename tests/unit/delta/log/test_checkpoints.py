@@ -11,7 +11,7 @@ import pytest
 
 from floecat.delta.log.checkpoints import open_checkpoint_file
 from floecat.delta.log.file_tables import files_schema
-from floecat.delta.log.headers import Header
+from floecat.delta.log.headers import LogHeader
 from floecat.delta.log.log_bounds import LogBounds, ReadMeter
 from floecat.delta.protocol.actions import Metadata, Protocol
 from floecat.delta.protocol.paths import PathReader
@@ -58,7 +58,7 @@ def files(data: bytes, names: Sequence[str] = (), location: str = LOCATION) -> p
     return pa.concat_tables(tables) if tables else files_schema(names).empty_table()
 
 
-def header(data: bytes, location: str = LOCATION) -> Header:
+def header(data: bytes, location: str = LOCATION) -> LogHeader:
     return open_checkpoint_file(data, location=location, meter=ReadMeter(LogBounds())).header()
 
 
@@ -72,7 +72,7 @@ def header(data: bytes, location: str = LOCATION) -> Header:
     ],
 )
 def test_all_forms_hold_the_same(data: bytes, location: str) -> None:
-    assert header(data, location) == Header(
+    assert header(data, location) == LogHeader(
         Protocol(3, 7, ("x",), ("x",)),
         Metadata("some-id", "{}", ("p",), {"delta.appendOnly": "true"}, None, None, "parquet", 1700000000000),
         None,
@@ -95,7 +95,7 @@ def test_a_checkpoint_without_files() -> None:
     assert header(data).protocol == Protocol(1, 2)
     assert files(parquet({"protocol": [{"minReaderVersion": 1, "minWriterVersion": 2}]})).num_rows == 0
     assert files(parquet({"add": [{"size": 5}]})).num_rows == 0
-    assert header(parquet({"x": [1], "metaData": [None]})) == Header()
+    assert header(parquet({"x": [1], "metaData": [None]})) == LogHeader()
 
 
 def parquet(columns: Mapping[str, Any], **options: Any) -> bytes:
@@ -167,7 +167,7 @@ def test_structs_of_nulls_stand_for_nulls() -> None:
         },
         {**PROTOCOL, "add": {"path": None}, "sidecar": {"path": None}},
     )
-    assert header(data) == Header(Protocol(1, 2))
+    assert header(data) == LogHeader(Protocol(1, 2))
     assert files(data)["deletion_vector"].to_pylist() == [None]
     assert files(data)["dv_id"].to_pylist() == [None]
 

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from floecat.delta.log.headers import Header, has_metadata, header_of_rows, read_header
+from floecat.delta.log.headers import LogHeader, has_metadata, header_of_rows, read_header
 from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
 from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
 from floecat.settings.limits import LimitSettings
@@ -14,7 +14,7 @@ from tests.unit.delta.log_lines import PARTITIONED, PROTOCOL, add, commit_bytes,
 LOCATION = "s3://bucket/t/_delta_log/00000000000000000003.json"
 
 
-def read(data: bytes) -> Header:
+def read(data: bytes) -> LogHeader:
     return read_header(data, location=LOCATION, limits=LimitSettings())
 
 
@@ -50,13 +50,13 @@ def test_a_commit_of_files_only() -> None:
     data = commit_bytes(
         add("f"), add("g", partitionValues={"metaData": "protocol", "protocol": "commitInfo"})
     )
-    assert read(data) == Header()
+    assert read(data) == LogHeader()
 
 
 def test_keys_inside_texts_are_no_actions() -> None:
     stats = json.dumps({"minValues": {"metaData": 1, "protocol": 2}})
     data = commit_bytes(add("f", stats=stats), PROTOCOL)
-    assert read(data) == Header(protocol=Protocol(1, 2))
+    assert read(data) == LogHeader(protocol=Protocol(1, 2))
     assert not has_metadata(data)
     assert has_metadata(commit_bytes(PARTITIONED))
 
@@ -96,7 +96,7 @@ def test_provenance_may_be_anything() -> None:
 )
 def test_provenance_is_any_json(value: str) -> None:
     data = commit_bytes(PROTOCOL) + b'{"commitInfo":%s}\n' % value.encode()
-    assert read(data) == Header(protocol=Protocol(1, 2), commit_info=CommitInfo())
+    assert read(data) == LogHeader(protocol=Protocol(1, 2), commit_info=CommitInfo())
 
 
 def test_what_does_not_matter_in_provenance_is_passed_over() -> None:
@@ -198,7 +198,7 @@ def test_rows_of_a_checkpoint() -> None:
         {"sidecar": {"path": "x"}},
     ]
     header = header_of_rows(rows, location=LOCATION)
-    assert header == Header(Protocol(1, 2), Metadata("", "{}", (), {"a": "b"}), None, ("x",))
+    assert header == LogHeader(Protocol(1, 2), Metadata("", "{}", (), {"a": "b"}), None, ("x",))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from floecat.delta.refresh.iceberg_document import NewSnapshot, TableDocument
+from floecat.delta.refresh.iceberg_document import TableDocument, VersionSnapshot
 from floecat.iceberg.metadata.integrity import check_integrity
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.partitioning import PartitionField
@@ -38,7 +38,7 @@ def snapshot(version, schema_id=0, **changes):
         "manifest_list": f"{LOCATION}/metadata/snap-{version}-compat.avro",
         "summary": {"operation": "append", "total-records": "1"},
     }
-    return NewSnapshot(**(fields | changes))
+    return VersionSnapshot(**(fields | changes))
 
 
 @pytest.mark.parametrize("format_version", [2, 3])

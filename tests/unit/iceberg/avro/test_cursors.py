@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.iceberg.avro.columns import varint
-from floecat.iceberg.avro.cursors import Chunk, Cursor, DamagedRecordsError
+from floecat.iceberg.avro.cursors import Chunk, DamagedRecordsError, RecordCursor
 
 INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 70), min_size=1, max_size=300)
 
 
-def cursor(data: bytes, positions: list[int]) -> Cursor:
-    return Cursor(Chunk([data], 0), np.array(positions), np.full(len(positions), len(data)))
+def cursor(data: bytes, positions: list[int]) -> RecordCursor:
+    return RecordCursor(Chunk([data], 0), np.array(positions), np.full(len(positions), len(data)))
 
 
 @given(INTEGERS)

@@ -5,7 +5,7 @@ import pytest
 
 from floecat.iceberg.avro.columns import varint
 from floecat.iceberg.manifests.entry_bytes import (
-    Entries,
+    EntryBytes,
     as_deleted,
     concat_entries,
     file_path,
@@ -15,12 +15,12 @@ from floecat.iceberg.manifests.entry_bytes import (
 )
 
 
-def entries(*parts: bytes) -> Entries:
+def entries(*parts: bytes) -> EntryBytes:
     sizes = np.array([len(part) for part in parts], np.int64)
-    return Entries(np.frombuffer(b"".join(parts), np.uint8), sizes)
+    return EntryBytes(np.frombuffer(b"".join(parts), np.uint8), sizes)
 
 
-def parts(made: Entries) -> list[bytes]:
+def parts(made: EntryBytes) -> list[bytes]:
     assert made.sizes.sum() == len(made.data)
     return [
         made.data[start : start + size].tobytes() for start, size in zip(made.starts, made.sizes, strict=True)

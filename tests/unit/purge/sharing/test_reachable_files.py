@@ -12,7 +12,7 @@ from floecat.errors import InvalidMetadataError
 from floecat.fileio.base import FileIO
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.purge.sharing.location_set import LocationSet
-from floecat.purge.sharing.manifest_files import FileKind, ManifestFiles, ReachableFile
+from floecat.purge.sharing.manifest_files import FileKind, ManifestReader, ReachableFile
 from floecat.purge.sharing.reachable_files import ReachableFiles
 from floecat.storage.catalog_storage import CatalogStorage
 from tests.storages import storage_at
@@ -183,7 +183,7 @@ def test_one_large_manifest_is_in_memory_at_a_time(files: FileIO, warehouse: str
     # hexadecimal digits shrink to half of their size
     digits = random.Random(1).randbytes(9 << 20).hex()
     table.append(*(f"{warehouse}/t/data/{digits[i : i + 8_000]}" for i in range(0, len(digits), 8_000)))
-    reader = ManifestFiles(everywhere(files), large_file=large_file())
+    reader = ManifestReader(everywhere(files), large_file=large_file())
     with LocationSet() as seen:
         small, large = (list(reader.files_of(each, None, seen)) for each in table.manifests)
     assert [file.kind for file in small] == [FileKind.DATA, FileKind.MANIFEST]

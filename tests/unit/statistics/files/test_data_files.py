@@ -22,7 +22,7 @@ from floecat.iceberg.values.bounds import Bounds
 from floecat.logical_types import canonical_text
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.sources import NeedsProcessError, UnreadableFileError
-from floecat.statistics.files.summaries import DataFile, FileSummary, Term
+from floecat.statistics.files.summaries import CountedTerm, DataFile, FileSummary
 from tests.endless_file import endless_parquet
 from tests.unit.planning.random_columns import OTHER_NAN
 from tests.unit.statistics.files.table_files import (
@@ -388,11 +388,17 @@ def test_expressions_are_counted_with_their_columns(tmp_path: Path) -> None:
         [dt.datetime(2020, 1, 1, 3), dt.datetime(2020, 1, 1, 4), None, dt.datetime(1969, 12, 31, 23)]
     )
     file = write_parquet(tmp_path, "data.parquet", with_ids({1: ("at", times.cast(pa.timestamp("us")))}))
-    expressions = [Term(1, "day"), Term(1, "hour"), Term(2, "truncate[3]")]
+    expressions = [CountedTerm(1, "day"), CountedTerm(1, "hour"), CountedTerm(2, "truncate[3]")]
     with FileSummaries(FILES, schema, [1, 2], expressions=expressions) as summaries:
         found = {each.term: each for each in summaries.summarize(file).columns}
-    assert list(found) == [Term(1), Term(1, "day"), Term(1, "hour"), Term(2), Term(2, "truncate[3]")]
-    day = found[Term(1, "day")]
+    assert list(found) == [
+        CountedTerm(1),
+        CountedTerm(1, "day"),
+        CountedTerm(1, "hour"),
+        CountedTerm(2),
+        CountedTerm(2, "truncate[3]"),
+    ]
+    day = found[CountedTerm(1, "day")]
     assert (day.value_count, day.null_count, distinct(day)) == (4, 1, 2)
     assert day.size_bytes == 12
     date = parse_primitive("date")
@@ -400,8 +406,8 @@ def test_expressions_are_counted_with_their_columns(tmp_path: Path) -> None:
         "1969-12-31",
         "2020-01-01",
     )
-    assert distinct(found[Term(1, "hour")]) == 3
-    text = found[Term(2, "truncate[3]")]
+    assert distinct(found[CountedTerm(1, "hour")]) == 3
+    text = found[CountedTerm(2, "truncate[3]")]
     assert (text.lower, text.value_count, distinct(text)) == (b"def", 4, 1)
 
 

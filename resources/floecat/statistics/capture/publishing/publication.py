@@ -22,6 +22,7 @@ import uuid_utils.compat as uuids
 
 from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import Call
+from floecat.entries.formats import is_derived
 from floecat.errors import CommitStateUnknownError, FloecatError
 from floecat.events.catalog_events import STATISTICS_PRINCIPAL
 from floecat.iceberg.metadata.statistics_files import StatisticsFile
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from floecat.entries.open_entries import EntryParts
     from floecat.store.statistics.captures import CaptureRow
 
-__all__ = ["Publication", "TableInUseError", "captured_columns"]
+__all__ = ["StatisticsPublication", "TableInUseError", "captured_columns"]
 
 _RECENT_MS: Final = 86_400_000
 _OWN_COMMITS: Final = 1_000
@@ -66,7 +67,7 @@ class TableInUseError(Exception):
         self.until_ms = until_ms
 
 
-class Publication:
+class StatisticsPublication:
     """Publishes statistics files. Safe to share between threads."""
 
     def __init__(
@@ -105,7 +106,7 @@ class Publication:
             policy: of the table.
             row: its capture.
         """
-        if table.row.format != "iceberg" or policy.publish == "never":
+        if is_derived(table.row.format) or policy.publish == "never":
             return False
         if row is not None and row.published_at_ms is not None:
             return False

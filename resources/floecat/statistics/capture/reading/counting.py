@@ -23,9 +23,9 @@ from floecat.statistics.files.page_index import PageIndex
 from floecat.statistics.files.summaries import (
     ColumnSummary,
     CountedColumns,
+    CountedTerm,
     DataFile,
     FileSummary,
-    Term,
 )
 from floecat.statistics.files.theta import ThetaSketch
 from floecat.statistics.records import (
@@ -37,9 +37,9 @@ from floecat.statistics.records import (
     FileColumnStatistics,
     FileStatistics,
     FileTarget,
-    Metadata,
     Ndv,
     Producer,
+    RecordMetadata,
     ScalarStatistics,
     StatisticsRecord,
     TableStatistics,
@@ -231,7 +231,7 @@ def records(
         schema: of the snapshot.
         is_partial: whether data files are missing.
     """
-    metadata = Metadata(
+    metadata = RecordMetadata(
         producer=Producer.ENGINE_COMPUTED,
         completeness=Completeness.PARTIAL if is_partial else Completeness.COMPLETE,
         coverage=Coverage(rows_scanned=summary.row_count, files_scanned=summary.files),
@@ -255,7 +255,7 @@ def file_record(file: DataFile, summary: FileSummary, schema: Schema) -> Statist
     properties = {} if summary.is_exact else {"upper-bound": "true"}
     return StatisticsRecord(
         FileTarget(file.location),
-        Metadata(
+        RecordMetadata(
             producer=Producer.ENGINE_COMPUTED,
             coverage=Coverage(rows_scanned=summary.row_count, files_scanned=1, bytes_scanned=file.size_bytes),
         ),
@@ -318,7 +318,7 @@ def _ndv(column: ColumnSummary) -> Ndv:
 
 def _merged(parts: Sequence[Sequence[ColumnSummary]], schema: Schema) -> tuple[ColumnSummary, ...]:
     """Columns and expressions that every part has, by field id."""
-    by_term: dict[Term, list[ColumnSummary]] = {}
+    by_term: dict[CountedTerm, list[ColumnSummary]] = {}
     for part in parts:
         for column in part:
             by_term.setdefault(column.term, []).append(column)
@@ -329,7 +329,7 @@ def _merged(parts: Sequence[Sequence[ColumnSummary]], schema: Schema) -> tuple[C
     )
 
 
-def _type_of(term: Term, schema: Schema) -> PrimitiveType | None:
+def _type_of(term: CountedTerm, schema: Schema) -> PrimitiveType | None:
     """The type of the values; None if the schema has no such column, or a nested one."""
     type = schema.find_type(term.field_id)
     return result_type(term.transform, type) if isinstance(type, PrimitiveType) else None

@@ -10,7 +10,7 @@ from floecat.errors import BadRequestError, IllegalArgumentError
 from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.transforms import can_transform, normalize_transform, transform_name
 from floecat.iceberg.schemas.types import PrimitiveType
-from floecat.statistics.files.summaries import Term
+from floecat.statistics.files.summaries import CountedTerm
 from floecat.statistics.records import ExpressionTarget
 
 __all__ = ["ENGINE_KIND", "MOST_EXPRESSIONS", "Expression", "expression_of"]
@@ -60,7 +60,7 @@ class Expression(msgspec.Struct, frozen=True, tag="transform", tag_field="type",
             raise BadRequestError("Invalid expressions: term must be the name of a column")
         return Expression(transform, self.term)
 
-    def bind(self, schema: Schema) -> Term:
+    def bind(self, schema: Schema) -> CountedTerm:
         """The column by its id.
 
         Raises:
@@ -78,9 +78,9 @@ class Expression(msgspec.Struct, frozen=True, tag="transform", tag_field="type",
             raise BadRequestError(
                 f"Invalid expressions: {self.transform} does not take column {self.term[:200]} of {found}"
             )
-        return Term(field_id, self.transform)
+        return CountedTerm(field_id, self.transform)
 
 
-def expression_of(term: Term, schema: Schema) -> Expression:
+def expression_of(term: CountedTerm, schema: Schema) -> Expression:
     """A bound expression, by the name that its column has in a schema."""
     return Expression(term.transform, schema.names_by_id[term.field_id])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from uuid import UUID
 
 from floecat.entries.entry_files import delete_entry_files, entry_folder
+from floecat.entries.formats import is_derived
 from floecat.entries.open_entries import EntryParts
 from floecat.errors import FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -82,7 +83,7 @@ def find_table(parts: EntryParts, entry_id: UUID) -> CapturedTable | None:
     if catalog is None or (held is None and document is None):
         return None
     storage = parts.storages.of(catalog)
-    if row.format != "iceberg":
+    if is_derived(row.format):
         storage = storage.with_artifacts
     metadata = held.parsed() if held is not None else TableMetadata.parse(decompress(document or b""))
     return CapturedTable(row, metadata, storage, catalog.properties, catalog.storage_location)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from floecat_rest.commands.service.log_files import LogFile, cause
+from floecat_rest.commands.service.log_files import ServiceLog, cause
 
 
-def write(log: LogFile, text: str) -> None:
+def write(log: ServiceLog, text: str) -> None:
     with log.open() as output:
         output.write(text.encode())
 
 
 def test_a_run_appends_and_reads_only_its_own_lines(tmp_path: Path) -> None:
-    log = LogFile(tmp_path / "log" / "rest.log", max_bytes=100, kept=2)
+    log = ServiceLog(tmp_path / "log" / "rest.log", max_bytes=100, kept=2)
     write(log, "first\n")
     write(log, "second\nthird\n")
     assert log.path.read_text() == "first\nsecond\nthird\n"
@@ -23,7 +23,7 @@ def test_a_run_appends_and_reads_only_its_own_lines(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_rotated_under_a_running_service(tmp_path: Path) -> None:
-    log = LogFile(tmp_path / "rest.log", max_bytes=10, kept=2)
+    log = ServiceLog(tmp_path / "rest.log", max_bytes=10, kept=2)
     with log.open() as output:
         for run in range(4):
             output.write(f"{run} is long enough\n".encode())

@@ -11,14 +11,14 @@ from threading import Thread
 
 import pytest
 
-from floecat_rest.commands.service.log_files import LogFile
+from floecat_rest.commands.service.log_files import ServiceLog
 from floecat_rest.commands.service.processes import ChildEndedError, Processes, Service, StopRequestedError
 
 FOREVER = "import time; time.sleep(600)"
 
 
 def service(folder: Path, name: str, code: str, ready_url: str | None = None) -> Service:
-    log = LogFile(folder / "log" / f"{name}.log", max_bytes=1 << 20, kept=1)
+    log = ServiceLog(folder / "log" / f"{name}.log", max_bytes=1 << 20, kept=1)
     return Service(name, [sys.executable, "-c", code], log, ready_url)
 
 
@@ -80,7 +80,7 @@ def test_a_service_without_a_log_writes_where_we_do(
 def test_a_service_has_its_own_time_to_end(tmp_path: Path) -> None:
     """One that never ends by itself holds the others up no longer than it may take."""
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); "
-    log = LogFile(tmp_path / "deaf.log", max_bytes=1 << 20, kept=1)
+    log = ServiceLog(tmp_path / "deaf.log", max_bytes=1 << 20, kept=1)
     stubborn = Service("deaf", [sys.executable, "-c", deaf + FOREVER], log, stop_s=0.5)
     with Processes(os.environ) as processes:
         processes.start(stubborn)

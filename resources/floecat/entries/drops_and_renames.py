@@ -18,7 +18,7 @@ from floecat.store.database.engine import Connection
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.entries import entry_changes, tables
 
-__all__ = ["EntryChanges"]
+__all__ = ["DropsAndRenames"]
 
 _ATTEMPTS = 20
 _RENAME: Mapping[EntryKind, tuple[Privilege, Privilege]] = {
@@ -31,7 +31,7 @@ class _MovedError(Exception):
     """The entry changed between look and compare-and-set; the transaction is rolled back."""
 
 
-class EntryChanges:
+class DropsAndRenames:
     """Changes entries by compare-and-set, with a row in the commit log."""
 
     def __init__(self, transactions: ConfirmedTransactions, clock: Clock) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from floecat.clock import Clock
 from floecat.jobs.running import JobPostponedError
 from floecat.purge.deletion.ranges import RangeRunner
-from floecat.purge.deletion.table_purge import LargeTableError, PurgeTarget, TablePurge
+from floecat.purge.deletion.table_purge import PurgeTarget, TablePurge
 from floecat.purge.spi import PurgeRequest
 from floecat.storage.catalog_storage import CatalogStorage
 
@@ -55,9 +55,11 @@ def purge_requested(
         storage,
         request.entry_id,
     )
-    try:
-        purge.purge(target, request.check, progress, runner=runner, refuse_large=offers and runner is None)
-    except LargeTableError as error:
+
+    def offer(files: int) -> None:
         progress.offered_until_ms = clock.now_ms() + offer_ms
-        reason = f"{error.files} files: waits for a run on Spark before the service deletes them"
-        raise JobPostponedError(reason, progress.offered_until_ms, LARGE_LANE) from None
+        reason = f"{files} files: waits for a run on Spark before the service deletes them"
+        raise JobPostponedError(reason, progress.offered_until_ms, LARGE_LANE)
+
+    if_large = offer if offers and runner is None else None
+    purge.purge(target, request.check, progress, runner=runner, if_large=if_large)

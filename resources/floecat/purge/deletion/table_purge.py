@@ -39,7 +39,6 @@ __all__ = [
     "GC_ENABLED",
     "DeferredPurge",
     "FormatPurge",
-    "LargeTableError",
     "PurgeIncompleteError",
     "PurgeTarget",
     "Sidecars",
@@ -77,17 +76,6 @@ class FormatPurge(Protocol):
 
 class PurgeIncompleteError(FloecatError):
     """Some files are left. They can be found again from the root metadata file, which is left too."""
-
-
-class LargeTableError(Exception):
-    """The table has so many files that others may delete them faster. Nothing was deleted.
-
-    Attributes:
-        files: their number, by the counts of the manifest lists.
-    """
-
-    def __init__(self, files: int) -> None:
-        self.files = files
 
 
 Sidecars: TypeAlias = Callable[[PurgeTarget], Iterable[str]]
@@ -163,7 +151,7 @@ class TablePurge:
         progress: PurgeProgress | None = None,
         *,
         runner: RangeRunner | None = None,
-        refuse_large: bool = False,
+        if_large: Callable[[int], None] | None = None,
     ) -> PurgeProgress:
         """Deletes every file that the metadata reaches, leaves first and the root metadata file last.
 
@@ -176,13 +164,13 @@ class TablePurge:
             before_batch: called before each call that deletes; raises to stop.
             progress: where files are counted as they go; it starts empty by default.
             runner: deletes data files in other processes.
-            refuse_large: raise if the table is large.
+            if_large: called for a large table with the number of its files, by the counts of the manifest
+                lists, before anything is deleted; raises to leave them to others.
 
         Returns:
             The progress.
 
         Raises:
-            LargeTableError: the table is large, and that is to be refused.
             PurgeIncompleteError: some files could not be deleted.
             SharedFilesUnknownError: a live table that may need files cannot be read; nothing was deleted.
             LocationNotAllowedError: the metadata file is outside the allowed locations.
@@ -192,7 +180,7 @@ class TablePurge:
         progress = PurgeProgress() if progress is None else progress
         if is_derived(target.format):
             return self._others[target.format].purge(target, before_batch, progress)
-        way = _Way(before_batch, progress, runner, refuse_large)
+        way = _Way(before_batch, progress, runner, if_large)
         try:
             self._purge(target, way)
         except LocationNotAllowedError:
@@ -216,10 +204,10 @@ class TablePurge:
             )
         keeps_data = metadata.properties.get(GC_ENABLED, "true").lower() == "false"
         is_first = progress.deleted == 0
-        if way.refuse_large and self._large_from is not None and not keeps_data:
+        if way.if_large is not None and self._large_from is not None and not keeps_data:
             progress.expected = sum(files for _, files in self._reachable(target, metadata).manifests())
             if progress.expected >= self._large_from:
-                raise LargeTableError(progress.expected)
+                way.if_large(progress.expected)
         earlier = read_earlier(
             self._metadata_files,
             target.storage,
@@ -290,7 +278,7 @@ class _Way(NamedTuple):
     before_batch: Callable[[], None]
     progress: PurgeProgress
     runner: RangeRunner | None
-    refuse_large: bool
+    if_large: Callable[[int], None] | None
 
 
 def _reason(progress: PurgeProgress, reachable: ReachableFiles) -> str:

@@ -227,7 +227,7 @@ def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenG
         UnavailableError: storage fails.
     """
     problems: list[FileProblem] = []
-    while True:
+    while order.files:
         try:
             written = run(partial(capture_group, order), check, is_small=False)
         except FileEndedProcessError as error:
@@ -239,6 +239,7 @@ def capture_elsewhere(run: RunWork, order: GroupOrder, check: Check) -> WrittenG
             order = order._replace(files=after + before)
         else:
             return written._replace(problems=(*problems, *written.problems))
+    return WrittenGroup(problems=tuple(problems))
 
 
 class FileCapturer:

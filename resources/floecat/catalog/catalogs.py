@@ -10,7 +10,7 @@ from uuid import UUID
 
 import uuid_utils.compat as uuids
 
-from floecat.auth.authorizer import AllowAll, Authorizer, Check, Privilege, Securable, check_allowed
+from floecat.auth.authorizer import Authorizer, Check, Privilege, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Catalog, Page, RequestKey
@@ -262,7 +262,7 @@ class CallContext:
             NoSuchWarehouseError: the account has no such catalog.
         """
         found = self._catalogs.by_prefix(account_id, catalog)
-        return Call(Principal(name, account_id), found, AllowAll())
+        return Call.of_service(name, found)
 
 
 def _try_writing(storage: CatalogStorage, location: str) -> None:

@@ -15,8 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import AllowAll, Privilege
-from floecat.auth.principals import Principal
+from floecat.auth.authorizer import Privilege
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
@@ -272,7 +271,7 @@ class ConnectorScans:
             return "the connector was deleted"
         catalog = self._catalogs.by_id(row.catalog_id)
         # the principal that created the connector was asked then; a schedule has none
-        call = Call(Principal(_PRINCIPAL, catalog.account_id), catalog, AllowAll())
+        call = Call.of_service(_PRINCIPAL, catalog)
 
         def note(progress: ScanProgress) -> None:
             job.progress = msgspec.structs.asdict(progress)

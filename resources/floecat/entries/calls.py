@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import Authorizer, Check, Securable, check_allowed
+from floecat.auth.authorizer import AllowAll, Authorizer, Check, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.compression.pieces import Piece
 from floecat.errors import BadRequestError
@@ -83,6 +83,15 @@ class Call(msgspec.Struct, frozen=True):
     catalog: Catalog
     authorizer: Authorizer
     request: RequestKey | None = None
+
+    @classmethod
+    def of_service(cls, name: str, catalog: Catalog) -> Call:
+        """A call of Floecat's own work or of an operator, who may do everything in the catalog.
+
+        Args:
+            name: what the commit log calls the principal.
+        """
+        return cls(Principal(name, catalog.account_id), catalog, AllowAll())
 
     def check(self, *checks: Check) -> None:
         """Refuses what the principal may not do, in one question to the authorizer.

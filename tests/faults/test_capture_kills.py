@@ -11,13 +11,13 @@ import httpx
 import pytest
 
 from floecat.auth.principals import Principal
-from floecat.clock import Clock
 from floecat.fileio.local import LocalFileIO
 from floecat.runtime import Kernel, prepare_store
 from floecat.settings import Settings, StatisticsSettings, StorageSettings
 from floecat.settings.kinds import Duration
 from floecat.statistics.pipeline import StatisticsPipeline
 from tests.behaviour.catalog.changes import SCHEMA, change, create, table
+from tests.clocks import SetClock
 from tests.faults.answers import Sender
 from tests.faults.deployment import Deployment
 from tests.scan_files import ROWS_PER_FILE, WrittenAppends
@@ -25,14 +25,6 @@ from tests.services.catalog import CatalogServer
 from tests.services.kills import KilledError, KillSwitch, killable_store
 
 T = table("t")
-
-
-class SetClock(Clock):
-    def __init__(self) -> None:
-        self.ms = time.time_ns() // 1_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 class KilledCaptures:

@@ -39,6 +39,7 @@ from floecat.store.planning import plans
 from floecat.store.planning.plans import TaskRow
 from tests.behaviour.catalog.changes import change, create, table
 from tests.behaviour.catalog.conftest import with_key
+from tests.clocks import SetClock
 from tests.scan_files import Appends, paths_of
 
 PATIENT = PlanClient(60_000)
@@ -47,14 +48,6 @@ T = table("t")
 EVERYTHING = PlanTableScan()
 MINUTE_MS = 60_000
 _QUERIES, _PLANS, _PLAN_TASKS = (metadata.tables[name] for name in ("queries", "plans", "plan_tasks"))
-
-
-class SetClock:
-    def __init__(self) -> None:
-        self.ms = time.time_ns() // 1_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 class Disk(LocalFileIO):

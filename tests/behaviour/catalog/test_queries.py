@@ -25,17 +25,10 @@ from floecat.planning.queries import TableObligations, pin_identity
 from floecat.runtime import Kernel
 from floecat.settings.limits import LimitSettings
 from tests.behaviour.catalog.changes import append, change, create, table
+from tests.clocks import SetClock
 
 T = table("t")
 MINUTE_MS = 60_000
-
-
-class SetClock:
-    def __init__(self) -> None:
-        self.ms = time.time_ns() // 1_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 @pytest.fixture

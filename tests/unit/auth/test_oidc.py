@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import time
 from base64 import urlsafe_b64encode
 from uuid import UUID
 
@@ -17,17 +16,10 @@ from floecat.auth.oidc import ALGORITHMS, TokenVerifier, open_verifier
 from floecat.errors import InvalidTokenError, NotAuthorizedError, UnavailableError
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import OidcSettings
+from tests.clocks import SetClock
 
 ACCOUNT = UUID("5eaa9cd5-7d08-3750-9457-cfe800b0b9d2")
 ISSUER = "https://issuer.example/realms/floecat"
-
-
-class SetClock:
-    def __init__(self) -> None:
-        self.ms = time.time_ns() // 1_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 @pytest.fixture

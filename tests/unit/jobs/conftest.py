@@ -14,18 +14,10 @@ from floecat.jobs.queue import JobQueue
 from floecat.store.database.engine import Store
 from floecat.store.jobs import jobs
 from floecat.store.jobs.jobs import JobRow
+from tests.clocks import SetClock
 
 LEASE_MS = 60_000
 RETRY_MS = 1_000
-
-
-class SetClock:
-    """A clock that stands still."""
-
-    ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -39,7 +31,7 @@ class Bench:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.clock = SetClock()
+        self.clock = SetClock(1_700_000_000_000)
 
     def kind(self, name: str, work: Work, lock: str | None = None) -> JobKind:
         return JobKind(

@@ -11,20 +11,12 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import PurgeSettings, Settings, StatisticsSettings, StorageSettings
 from floecat.store.jobs.jobs import JobRow
+from tests.clocks import SetClock
 from tests.unit.purge.table_files import TableFiles
 
-__all__ = ["NAME", "PurgeBench", "SetClock"]
+__all__ = ["NAME", "PurgeBench"]
 
 NAME = TableIdentifier(("ns",), "t")
-
-
-class SetClock:
-    """A clock that stands still."""
-
-    ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 class PurgeBench:
@@ -38,7 +30,7 @@ class PurgeBench:
             statistics=StatisticsSettings(workers=0),
         )
         prepare_store(self.settings)
-        self.clock = SetClock()
+        self.clock = SetClock(1_700_000_000_000)
         self.kernel = self.open_kernel(self.settings)
         self.events: list[TableEvent] = []
         self.kernel.listeners.add(self.events.append)

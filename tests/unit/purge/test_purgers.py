@@ -26,7 +26,8 @@ from floecat.purge.spi import PurgerContext, PurgeRequest, PurgerRows
 from floecat.runtime import open_kernel
 from floecat.settings import PurgeSettings, Settings, StorageSettings
 from floecat.store.jobs.job_claims import Lease
-from tests.unit.purge.kernels import NAME, PurgeBench, SetClock
+from tests.clocks import SetClock
+from tests.unit.purge.kernels import NAME, PurgeBench
 
 PURGERS_PAGE = Path(__file__).parents[3] / "docs" / "purgers.md"
 
@@ -219,6 +220,7 @@ KILLED = f"""
 import sys
 from pathlib import Path
 from floecat.settings import PurgeSettings
+from tests.clocks import SetClock
 from tests.unit.purge.kernels import NAME, PurgeBench
 properties = {{"log": sys.argv[2], "killed-after": "1"}}
 bench = PurgeBench(Path(sys.argv[1]), PurgeSettings(purger="{__name__}:OutboxPurger", properties=properties))
@@ -233,7 +235,7 @@ def test_a_purger_that_was_killed_goes_on_from_its_rows(tmp_path: Path) -> None:
     assert killed.returncode == -signal.SIGKILL
     purge = PurgeSettings(purger=f"{__name__}:OutboxPurger", properties={"log": str(log)})
     settings = Settings(data_dir=str(tmp_path / "data"), storage=StorageSettings(fsync=False), purge=purge)
-    clock = SetClock()
+    clock = SetClock(1_700_000_000_000)
     clock.ms += purge.lease_timeout_ms + purge.backoff_max_ms
     kernel = open_kernel(settings, clock=clock)
     gateway = settings.gateway

@@ -19,10 +19,11 @@ from floecat.purge.sharing.reachable_files import ReachableFiles
 from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.store.database.engine import Store
 from floecat.store.entries import entry_changes, tables
+from tests.clocks import SetClock
 from tests.storages import storage_at, storages_at
 from tests.unit.purge.sharing.test_shared_files import Place
 from tests.unit.purge.table_files import TableFiles
-from tests.unit.purge.test_worker import Catalog, SetClock
+from tests.unit.purge.test_worker import NOW_MS, Catalog
 
 OPERATIONS = 40
 
@@ -74,7 +75,7 @@ class World:
 
     def restart(self) -> None:
         """Another process, which has nothing in memory."""
-        self.tables = AskedTables(self.store, storages_at(self.files), SetClock())
+        self.tables = AskedTables(self.store, storages_at(self.files), SetClock(NOW_MS))
         shared = SharedFiles(self.tables, area_bytes=1 << 20)
         self.purge = TablePurge(MetadataFiles(max_bytes=1 << 20), shared, batch_size=4)
 

@@ -38,19 +38,12 @@ from floecat.store.entries import entry_changes, tables
 from floecat.store.entries.documents import compress
 from floecat.store.jobs import job_claims, jobs
 from floecat.store.jobs.jobs import JobRow
+from tests.clocks import SetClock
 from tests.storages import storages_at
 from tests.unit.purge.table_files import TableFiles
 
 NOW_MS = 1_700_000_000_000
 LEASE_MS = 60_000
-
-
-class SetClock:
-    def __init__(self) -> None:
-        self.ms = NOW_MS
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 class Catalog:
@@ -146,7 +139,7 @@ def catalog(store: Store, warehouse: str) -> Catalog:
 
 @pytest.fixture
 def clock() -> SetClock:
-    return SetClock()
+    return SetClock(NOW_MS)
 
 
 def new_kind(
@@ -159,7 +152,9 @@ def new_kind(
 ) -> JobKind:
     storages = storages_at(files)
     purge = TablePurge(
-        MetadataFiles(max_bytes=1 << 20), SharedFiles(StoredTables(store, storages, SetClock())), batch_size=5
+        MetadataFiles(max_bytes=1 << 20),
+        SharedFiles(StoredTables(store, storages, SetClock(NOW_MS))),
+        batch_size=5,
     )
 
     def storage(catalog_id: uuid.UUID) -> CatalogStorage:
@@ -170,7 +165,7 @@ def new_kind(
 
     listeners = EventListeners()
     context = PurgerContext(server_identity="here:1", storage=storage, emit=listeners.emit)
-    clock = clock or SetClock()
+    clock = clock or SetClock(NOW_MS)
     purgers = Purgers(SQL_ASYNC, {}, context, [ReachableFilesPurger(SQL_ASYNC, purge, clock)])
     work = PurgeWork(purgers, listeners, clock, lambda lease: PurgerRows(store, lease, 0))
     settings = PurgeSettings(lease_timeout_ms=lease_ms, max_attempts=max_attempts)
@@ -286,7 +281,7 @@ def test_tables_of_the_store_keep_their_files(
 
 
 def test_the_locations_of_all_catalogs_are_allowed(store: Store, tmp_path: Path) -> None:
-    live = StoredTables(store, storages_at(shared_locations=["s3://shared"]), SetClock())
+    live = StoredTables(store, storages_at(shared_locations=["s3://shared"]), SetClock(NOW_MS))
     assert live.storages() == {}
     places = [(tmp_path / name).as_uri() for name in ("a", "b")]
     ids = [Catalog(store, place, f"{place}-more").id for place in places]

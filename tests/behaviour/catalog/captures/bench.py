@@ -31,14 +31,6 @@ T = table("t")
 BOTH = pytest.mark.parametrize("store_url", ["sqlite", "postgresql"], indirect=True)
 
 
-class SetClock:
-    def __init__(self) -> None:
-        self.ms = time.time_ns() // 1_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-
 class Bench:
     """A table of whose files some are appended, and captures of it."""
 

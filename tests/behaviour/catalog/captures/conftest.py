@@ -12,8 +12,9 @@ from floecat.auth.principals import Principal
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
 from floecat.settings.kinds import Duration
-from tests.behaviour.catalog.captures.bench import Bench, SetClock
+from tests.behaviour.catalog.captures.bench import Bench
 from tests.behaviour.catalog.conftest import COMMIT
+from tests.clocks import SetClock
 
 
 @pytest.fixture

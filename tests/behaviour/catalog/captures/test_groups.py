@@ -11,9 +11,9 @@ from floecat.store.jobs import jobs
 from tests.behaviour.catalog.captures.bench import (
     BOTH,
     Bench,
-    SetClock,
     order_of,
 )
+from tests.clocks import SetClock
 
 
 @BOTH

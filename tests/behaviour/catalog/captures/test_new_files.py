@@ -14,8 +14,9 @@ from floecat.statistics.capture.reading.file_groups import FileGroup, GroupResul
 from floecat.statistics.files.summaries import ColumnSummary, FileSummary
 from floecat.statistics.records import TargetKind
 from floecat.store.statistics import files as file_rows
-from tests.behaviour.catalog.captures.bench import BOTH, Bench, SetClock, fewer_statements
+from tests.behaviour.catalog.captures.bench import BOTH, Bench, fewer_statements
 from tests.behaviour.catalog.changes import SCHEMA, change, table
+from tests.clocks import SetClock
 from tests.delta_tables import expected_rows, writable_copy
 from tests.scan_files import ROWS_PER_FILE, WrittenAppends
 from tests.services.faults import FaultyFileIO

@@ -19,10 +19,10 @@ from floecat.statistics.records import (
 from tests.behaviour.catalog.captures.bench import (
     BOTH,
     Bench,
-    SetClock,
     T,
 )
 from tests.behaviour.catalog.changes import change, set_property
+from tests.clocks import SetClock
 
 
 def test_a_commit_leads_to_statistics_and_to_a_statistics_file(bench: Bench) -> None:

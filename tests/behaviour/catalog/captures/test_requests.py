@@ -19,10 +19,10 @@ from floecat.store.jobs import job_claims, jobs, leases
 from tests.behaviour.catalog.captures.bench import (
     BOTH,
     Bench,
-    SetClock,
     T,
     wait_for,
 )
+from tests.clocks import SetClock
 
 
 def test_capture_now_answers_or_is_cancelled(bench: Bench) -> None:

@@ -32,11 +32,11 @@ from floecat.store.statistics import artifact_files, schema
 from tests.behaviour.catalog.captures.bench import (
     BOTH,
     Bench,
-    SetClock,
     T,
     order_of,
 )
 from tests.behaviour.catalog.changes import SCHEMA, change, create, table
+from tests.clocks import SetClock
 from tests.scan_files import Appends, WrittenAppends
 
 

@@ -11,7 +11,8 @@ from floecat.iceberg.values.bounds import process_bounds
 from floecat.settings.kinds import Duration
 from floecat.settings.limits import LimitSettings
 from floecat.statistics.records import Completeness
-from tests.behaviour.catalog.captures.bench import Bench, SetClock
+from tests.behaviour.catalog.captures.bench import Bench
+from tests.clocks import SetClock
 from tests.endless_file import endless_parquet
 
 

@@ -17,9 +17,10 @@ from floecat.purge.sharing.shared_files import SharedFiles, SharedFilesUnknownEr
 from floecat.store.database.engine import Store
 from floecat.store.entries import entry_changes, tables
 from floecat.store.entries.documents import compress
+from tests.clocks import SetClock
 from tests.storages import storages_at
 from tests.unit.purge.table_files import TableFiles
-from tests.unit.purge.test_worker import NOW_MS, Catalog, SetClock, new_table
+from tests.unit.purge.test_worker import NOW_MS, Catalog, new_table
 
 LIVE = 30
 
@@ -44,7 +45,7 @@ class Place:
         """The files of a dropped table that stay, as a process finds them that has just started."""
         dropped = table or self.dropped
         storages = storages_at(self.files)
-        storage, live = storages.of(self.catalog.row), StoredTables(self.store, storages, SetClock())
+        storage, live = storages.of(self.catalog.row), StoredTables(self.store, storages, SetClock(NOW_MS))
         shared = SharedFiles(live, bounds=bounds or Bounds())
         with shared.collect(storage, dropped.metadata_location, dropped.metadata()) as kept:
             return [location for location in dropped.remaining() if location in kept]

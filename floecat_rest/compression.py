@@ -6,17 +6,19 @@ import gzip
 from typing import TYPE_CHECKING, Final
 
 from floecat_rest.documents import accepts_gzip
-from floecat_rest.json_responses import Answer
 from floecat_rest.requests import header_of
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
-__all__ = ["AnswerCompression", "compress_long"]
+    from floecat_rest.json_responses import Answer
+
+__all__ = ["AnswerCompression", "compressed"]
 
 _LEAST_BYTES: Final = 1 << 10
 _LEVEL: Final = 3
 _OWN: Final = frozenset({b"content-encoding", b"vary"})
+_GZIP: Final = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
 
 
 class AnswerCompression:
@@ -47,9 +49,14 @@ class AnswerCompression:
         await self._app(scope, receive, send_compressed)
 
 
-def compress_long(answer: Answer) -> ASGIApp:
-    """What sends an answer: with compression, if it is long enough to be worth it."""
-    return AnswerCompression(answer) if len(answer.body) >= _LEAST_BYTES else answer
+def compressed(answer: Answer, scope: Scope) -> Answer:
+    """The answer as gzip, if the client accepts it and it is long enough to be worth it. May take a while."""
+    if len(answer.body) < _LEAST_BYTES or not _OWN.isdisjoint(answer.header_names):
+        return answer
+    if not accepts_gzip(header_of(scope["headers"], b"accept-encoding")):
+        return answer
+    body = gzip.compress(answer.body, _LEVEL, mtime=0)
+    return answer.replaced(body, *_GZIP)
 
 
 def _compressed(start: HTTPResponseStartEvent, body: bytes) -> bytes:
@@ -60,7 +67,6 @@ def _compressed(start: HTTPResponseStartEvent, body: bytes) -> bytes:
     start["headers"] = [
         *((name, value) for name, value in start["headers"] if name.lower() != b"content-length"),
         (b"content-length", str(len(sent)).encode()),
-        (b"content-encoding", b"gzip"),
-        (b"vary", b"Accept-Encoding"),
+        *_GZIP,
     ]
     return sent

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
@@ -24,7 +23,7 @@ from litestar.utils.sync import AsyncCallable
 from floecat.runtime import Kernel
 from floecat_rest.admission import Admission, AdmittedRequest
 from floecat_rest.authentication import PUBLIC, Authenticator
-from floecat_rest.compression import AnswerCompression, compress_long
+from floecat_rest.compression import AnswerCompression, compressed
 from floecat_rest.documents import DocumentResponse
 from floecat_rest.errors import answer_error
 from floecat_rest.json_responses import WITHOUT_BODY, Answer
@@ -68,7 +67,7 @@ class Dispatcher:
             try:
                 answer = await self._answer(scope, receive, admitted)
             except Exception as error:  # noqa: BLE001 - every error is answered
-                answer = compress_long(answer_error(scope, error))
+                answer = compressed(answer_error(scope, error), scope)
             admitted.release()
             await answer(scope, receive, send)
 
@@ -86,7 +85,7 @@ class Dispatcher:
         if endpoint.waits_for_storage:
             use_storage_threads()
         name_store(lambda: self._store_of(scope))
-        result = await endpoint.call(arguments, cast("RequestThreads", self._services.threads))
+        result = await endpoint.call(arguments, cast("RequestThreads", self._services.threads), scope)
         return await endpoint.render(result, request)
 
     def _route(self, scope: Scope) -> _Endpoint:
@@ -157,22 +156,29 @@ class _Endpoint:
         known = {"request": request, "body": request.sent}
         return {name: known[name] for name in self._names}
 
-    async def call(self, arguments: Mapping[str, Any], threads: RequestThreads) -> Any:
-        """What the handler returns."""
+    async def call(self, arguments: Mapping[str, Any], threads: RequestThreads, scope: Scope) -> Any:
+        """What the handler returns, ready to be sent as far as that takes time: it is done in its thread."""
         if self._in_thread:
-            return await threads.run(partial(self._function, **arguments), at_once=self._at_once)
+            return await threads.run(
+                lambda: self._ready(self._function(**arguments), scope), at_once=self._at_once
+            )
         result = self._function(**arguments)
-        return result if self._handler.has_sync_callable else await result
+        return self._ready(result if self._handler.has_sync_callable else await result, scope)
+
+    def _ready(self, result: Any, scope: Scope) -> Any:
+        """Encodes and compresses what a handler returned, where that is no answer of a form of its own."""
+        status = self._handler.status_code
+        if isinstance(result, DocumentResponse | Response):
+            return result
+        if not isinstance(result, Answer):
+            if status in WITHOUT_BODY:
+                return Answer(status)
+            result = Answer(status, encode_json(result, default_serializer))
+        return compressed(result, scope)
 
     async def render(self, result: Any, request: CatalogRequest) -> ASGIApp:
         """The answer that sends what the handler returned."""
-        if isinstance(result, DocumentResponse):
-            return result
-        if isinstance(result, Answer):
-            return compress_long(result)
         if isinstance(result, Response):
             response = await self._handler.to_response(app=request.app, data=result, request=request)
             return AnswerCompression(response)
-        if self._handler.status_code in WITHOUT_BODY:
-            return Answer(self._handler.status_code)
-        return compress_long(Answer(self._handler.status_code, encode_json(result, default_serializer)))
+        return cast("ASGIApp", result)

@@ -24,6 +24,15 @@ class Answer:
         self._status = status
         self._headers = headers
 
+    def replaced(self, body: bytes, *headers: tuple[bytes, bytes]) -> Answer:
+        """The answer with another form of the body, and the headers that tell about it."""
+        return Answer(self._status, body, (*self._headers, *headers))
+
+    @property
+    def header_names(self) -> set[bytes]:
+        """The names of its own headers, in lower case."""
+        return {name.lower() for name, _ in self._headers}
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the answer."""
         headers = [*self._headers]

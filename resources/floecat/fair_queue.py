@@ -49,6 +49,10 @@ class FairQueue(Generic[T]):
         for items in self._items.values():
             yield from items
 
+    def waiting(self, account: Hashable) -> int:
+        """How many items of an account there are."""
+        return len(self._items.get(account, ()))
+
     def append(self, item: T) -> None:
         """Add an item behind those of its account."""
         self._items.setdefault(item.account, deque()).append(item)

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
+from functools import cached_property
 from threading import Lock
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -31,11 +32,13 @@ __all__ = [
     "WorkingMemoryError",
     "current_reservation",
     "take_memory",
+    "take_turn",
     "without_waiting",
 ]
 
 _FREE_BYTES: Final = 1 << 20
 _STEP_BYTES: Final = 1 << 20
+_MOST_WAITING: Final = 2
 _TRIM_FROM_BYTES: Final = 4 << 20
 _RETRY_AFTER_S: Final = 5
 
@@ -70,6 +73,11 @@ class WorkingMemory:
         """Those who hold bytes, and wait for more."""
         self._lock = Lock()
 
+    @cached_property
+    def turns(self) -> WorkingMemory:
+        """Large answers, of which one is made at a time: decoding and rendering them hold the interpreter."""
+        return WorkingMemory(1, wait_ms=round(self._wait_s * 1000))
+
     def work(self) -> Reservation:
         """The work of one request, a context: what `take_memory` reserves inside is given back at the end."""
         return Reservation(self)
@@ -88,6 +96,11 @@ class WorkingMemory:
     def is_waited_for(self) -> bool:
         """Whether requests wait for bytes that others hold."""
         return bool(self._first or self._waiters)
+
+    def waiting(self, account: Hashable) -> int:
+        """How many requests of an account wait."""
+        with self._lock:
+            return self._waiters.waiting(account)
 
     def ask(self, size_bytes: int, *, first: bool) -> _Waiter:
         """Asks for bytes; `granted` of the result is done when they are there.
@@ -149,6 +162,7 @@ class Reservation:
         self._is_released = False
         self.waits = True
         self._token: Token[Reservation | None] | None = None
+        self._turn: Reservation | None = None
 
     def __enter__(self) -> Self:
         self._token = _current.set(self)
@@ -200,6 +214,22 @@ class Reservation:
             raise
         self._held_bytes += waiter.size_bytes
 
+    def take_turn(self, size_bytes: int) -> None:
+        """Waits for its turn among large answers, before it holds memory for one.
+
+        Raises:
+            WorkingMemoryError: others had it all the time, or several of the account wait, each in a thread.
+        """
+        if self._turn is not None:
+            return
+        if size_bytes > _FREE_BYTES and self._memory.turns.waiting(current_account()) >= _MOST_WAITING:
+            raise WorkingMemoryError(
+                "Too many large answers at once: others wait already; try again later",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+        self._turn = Reservation(self._memory.turns)
+        self._turn.take(size_bytes)
+
     def keep(self, work: Callable[[], T]) -> T:
         """Does work of the request in a thread, which may go on after the request was stopped.
 
@@ -222,6 +252,8 @@ class Reservation:
             if self._working:
                 return
             held, self._held_bytes = self._held_bytes, 0
+        if self._turn is not None:
+            self._turn.release()
         self._most_bytes = max(self._most_bytes, held)
         if held:
             self._memory.give_back(held)
@@ -271,6 +303,17 @@ def take_memory(size_bytes: int) -> None:
     reservation = _current.get()
     if reservation is not None:
         reservation.take(size_bytes)
+
+
+def take_turn(size_bytes: int) -> None:
+    """Waits for the turn of the request that this thread works on, to make an answer of so many bytes.
+
+    Raises:
+        WorkingMemoryError: others had it all the time, or several of the account wait.
+    """
+    reservation = _current.get()
+    if reservation is not None:
+        reservation.take_turn(size_bytes)
 
 
 @contextmanager

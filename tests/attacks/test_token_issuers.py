@@ -71,16 +71,18 @@ def test_tokens_of_unknown_keys_beside_an_issuer_that_hangs(
 
     def forge(_: int) -> Counter[str]:
         seen: Counter[str] = Counter()
-        while time.monotonic() < ends_s:
+        while not seen or time.monotonic() < ends_s:
             number = next(numbers)
             seen[ask(server, issuer, number, FOREIGN_KEY, kid=f"{number}-" * 20)] += 1
         return seen
 
+    # more of them would leave no time to the honest one, which signs its tokens in the same process
+    at_once = min(form.most_at_once, 16)
     try:
-        with ThreadPoolExecutor(form.most_at_once) as attackers:
-            forged = [attackers.submit(forge, each) for each in range(form.most_at_once)]
+        with ThreadPoolExecutor(at_once) as attackers:
+            forged = [attackers.submit(forge, each) for each in range(at_once)]
             honest: Counter[str] = Counter()
-            while time.monotonic() < ends_s:
+            while not honest or time.monotonic() < ends_s:
                 honest[ask(server, issuer, next(numbers))] += 1
             statuses = sum((each.result() for each in forged), Counter[str]())
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from floecat.errors import UnavailableError
 from floecat.fair_queue import name_account
 from floecat.settings.limits import LimitSettings
 from floecat.store.entries.documents import compress, decompress
-from floecat.working_memory import WorkingMemory, WorkingMemoryError, take_memory, without_waiting
+from floecat.working_memory import WorkingMemory, WorkingMemoryError, take_memory, take_turn, without_waiting
 
 MIB = 1 << 20
 LONG_MS = 120_000
@@ -149,6 +150,33 @@ def test_accounts_that_wait_take_turns() -> None:
 
     asyncio.run(main())
     assert "".join(served) == "abcaa"
+
+
+def test_large_answers_are_made_one_at_a_time_and_few_of_an_account_wait() -> None:
+    memory = WorkingMemory(4 * MIB, wait_ms=LONG_MS)
+    made: list[int] = []
+
+    def answer(number: int) -> None:
+        with memory.work():
+            take_turn(2 * MIB)
+            take_turn(2 * MIB)  # it has it
+            made.append(number)
+
+    with memory.work() as first, ThreadPoolExecutor(2) as threads:
+        take_turn(2 * MIB)
+        waiting = [threads.submit(answer, number) for number in range(2)]
+        while memory.turns.waiting(None) < 2:
+            time.sleep(0.001)
+        with memory.work(), pytest.raises(WorkingMemoryError, match="others wait already"):
+            take_turn(2 * MIB)
+        with memory.work():
+            take_turn(MIB)  # small ones wait for nothing
+        assert made == []
+        assert memory.turns.waiting("b") == 0
+        first.release()
+        for each in waiting:
+            each.result(120)
+    assert sorted(made) == [0, 1]
 
 
 def test_a_request_that_is_cancelled_leaves_its_place_and_what_it_was_granted() -> None:

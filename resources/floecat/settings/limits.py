@@ -122,7 +122,8 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     record_page_bytes: Annotated[int, size()] = 16 * _MIB
     """Most bytes of the records in one answer of a listing: statistics, constraints, index artifacts, purges,
     captures, connectors, catalogs. A page has one in any case, and ends before the one that would exceed
-    this."""
+    this. Pages of more than 1 MiB are made one at a time; while two of an account wait, further ones of it
+    are answered 503."""
 
     manifest_bytes: Annotated[int, size()] = 128 * _MIB
     """Largest manifest or manifest list that is read, and largest Avro data file that statistics read."""

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from floecat.iceberg.values.bounds import process_bounds
 from floecat.store.database.engine import Connection, Store
-from floecat.working_memory import take_memory
+from floecat.working_memory import take_memory, take_turn
 
 __all__ = ["Fetched", "fetch_records", "fitting"]
 
@@ -42,7 +42,9 @@ def fetch_records(
     with store.read() as conn:
         found = sizes(conn, most + 1)
     count = fitting(found[:most], process_bounds.limits.record_page_bytes)
-    take_memory(sum(found[:count]))
+    size_bytes = sum(found[:count])
+    take_turn(size_bytes)
+    take_memory(size_bytes)
     with store.read() as conn:
         return Fetched(rows(conn, count) if count else (), len(found) > count)
 

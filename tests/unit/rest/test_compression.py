@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from floecat_rest.compression import AnswerCompression
+from floecat_rest.compression import AnswerCompression, compressed
+from floecat_rest.json_responses import Answer
 
 LONG = b'{"x": "' + b"x" * 2000 + b'"}'
 
@@ -44,6 +45,25 @@ def test_long_bodies_are_compressed() -> None:
 @pytest.mark.parametrize("accept", [None, b"", b"identity", b"gzip;q=0"])
 def test_clients_that_do_not_accept_it_get_the_body(accept: bytes | None) -> None:
     assert answer(LONG, accept) == ({b"content-length": str(len(LONG)).encode()}, LONG)
+
+
+def test_ready_answers() -> None:
+    scope: Any = {"headers": [(b"accept-encoding", b"gzip")]}
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    ready = compressed(Answer(200, LONG, [(b"x", b"y")]), scope)
+    asyncio.run(ready(scope, send, send))  # type: ignore[arg-type]
+    headers = dict(sent[0]["headers"])
+    assert gzip.decompress(sent[1]["body"]) == LONG
+    assert (headers[b"x"], headers[b"content-encoding"]) == (b"y", b"gzip")
+    assert headers[b"content-length"] == str(len(sent[1]["body"])).encode()
+    for own in (Answer(200, b"{}"), Answer(200, LONG, [(b"Vary", b"Origin")])):
+        assert compressed(own, scope) is own
+    plain = Answer(200, LONG)
+    assert compressed(plain, {"headers": []}) is plain  # type: ignore[typeddict-item]
 
 
 def test_short_bodies_and_compressed_ones_stay() -> None:

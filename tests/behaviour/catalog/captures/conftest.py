@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from floecat.auth.principals import Principal
+from floecat.entries.calls import Call
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
 from floecat.settings.kinds import Duration
@@ -29,10 +30,12 @@ def clock() -> SetClock:
 
 
 @pytest.fixture
-def open_bench(store_url: str, tmp_path: Path, clock: SetClock) -> Iterator[Callable[..., Bench]]:
+def open_catalog(
+    store_url: str, tmp_path: Path, clock: SetClock
+) -> Iterator[Callable[..., tuple[Kernel, Call]]]:
     opened: list[Kernel] = []
 
-    def open_bench(**statistics: Any) -> Bench:
+    def open_catalog(**statistics: Any) -> tuple[Kernel, Call]:
         settings = Settings(
             data_dir=str(tmp_path / "data"),
             gateway=GatewaySettings(commit=COMMIT),
@@ -46,11 +49,16 @@ def open_bench(store_url: str, tmp_path: Path, clock: SetClock) -> Iterator[Call
         kernel.catalog.catalogs.ensure(account, "floecat", settings.warehouse_location)
         call = kernel.catalog.calls.open(Principal("tester", account), "floecat")
         kernel.catalog.namespaces.create(call, ("ns",), {})
-        return Bench(kernel, call)
+        return kernel, call
 
-    yield open_bench
+    yield open_catalog
     for kernel in opened:
         kernel.close()
+
+
+@pytest.fixture
+def open_bench(open_catalog: Callable[..., tuple[Kernel, Call]]) -> Callable[..., Bench]:
+    return lambda **statistics: Bench(*open_catalog(**statistics))
 
 
 @pytest.fixture

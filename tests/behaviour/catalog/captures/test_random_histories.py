@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,16 +34,12 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, LongType
 
-from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
 from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import Call
-from floecat.runtime import Kernel, open_kernel
-from floecat.settings import GatewaySettings, Settings, StatisticsSettings, StorageSettings, StoreSettings
-from floecat.settings.kinds import Duration
+from floecat.runtime import Kernel
 from floecat.statistics.records import Completeness, ScalarStatistics
 from tests.behaviour.catalog.changes import table as named
-from tests.behaviour.catalog.conftest import COMMIT
 from tests.updates import decode_requirements, decode_updates
 
 T = named("t")
@@ -310,28 +306,10 @@ def _compare(scalar: ScalarStatistics, values: pa.Array, context: object) -> Non
         assert not len(values), name
 
 
-@pytest.fixture
-def opened(upgraded_store: Any, tmp_path: Path) -> Iterator[tuple[Kernel, Call]]:
-    settings = Settings(
-        data_dir=str(tmp_path / "data"),
-        gateway=GatewaySettings(commit=COMMIT),
-        store=StoreSettings(url=upgraded_store("sqlite")),
-        storage=StorageSettings(fsync=False),
-        statistics=StatisticsSettings(files_per_group=4, publish_after=Duration(0)),
-    )
-    kernel = open_kernel(settings)
-    account = settings.gateway.default_account_id
-    kernel.catalog.catalogs.ensure(account, "floecat", settings.warehouse_location)
-    call = kernel.catalog.calls.open(Principal("tester", account), "floecat")
-    kernel.catalog.namespaces.create(call, ("ns",), {})
-    yield kernel, call
-    kernel.close()
-
-
 @pytest.mark.filterwarnings("ignore:Delete operation did not match:UserWarning")
 @pytest.mark.parametrize("seed", [0, 2, 3])
-def test_numbers_are_those_of_the_rows(opened: tuple[Kernel, Call], seed: int) -> None:
-    history = _History(seed, *opened, version=1 + seed % 2)
+def test_numbers_are_those_of_the_rows(open_catalog: Callable[..., tuple[Kernel, Call]], seed: int) -> None:
+    history = _History(seed, *open_catalog(files_per_group=4), version=1 + seed % 2)
     steps: list[str] = []
     for _ in range(25):
         steps.append(history.step())

@@ -20,7 +20,7 @@ from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobPostponedError, RunningJob
 from floecat.store.database.engine import Connection, Store
 from floecat.store.jobs import jobs
-from floecat.store.jobs.jobs import DEFAULT_LANE, JobRow
+from floecat.store.jobs.jobs import JobRow
 
 __all__ = ["Group", "Groups", "Offer", "Round"]
 
@@ -157,4 +157,4 @@ class Round:
 
     def _waits_for(self, groups: int) -> JobPostponedError:
         until_ms = self._job.clock.now_ms() + _WAIT_MS
-        return JobPostponedError(f"waits for {groups} groups", until_ms, DEFAULT_LANE)
+        return JobPostponedError(f"waits for {groups} groups", until_ms)

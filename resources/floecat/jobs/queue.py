@@ -213,7 +213,7 @@ class JobQueue:
             try:
                 if not job.lock_subject():
                     reason = f"another {row.kind} of {row.title} is under way"
-                    raise JobPostponedError(reason, self._clock.now_ms() + _LOCK_WAIT_MS, DEFAULT_LANE)
+                    raise JobPostponedError(reason, self._clock.now_ms() + _LOCK_WAIT_MS)
                 note = work(job)
             except LeaseLostError:
                 _log.warning("%s job %s of %s was taken over", row.kind, row.id, row.title)

@@ -15,7 +15,7 @@ from floecat.errors import FloecatError
 from floecat.store.database.engine import Connection, Store
 from floecat.store.jobs import job_claims, jobs, leases
 from floecat.store.jobs.job_claims import Lease
-from floecat.store.jobs.jobs import JobRow
+from floecat.store.jobs.jobs import DEFAULT_LANE, JobRow
 from floecat.store.jobs.leases import HeldLease, LeaseLostError
 
 __all__ = [
@@ -56,7 +56,7 @@ class JobPostponedError(Exception):
         lane: of those who may take it before.
     """
 
-    def __init__(self, reason: str, until_ms: int, lane: str) -> None:
+    def __init__(self, reason: str, until_ms: int, lane: str = DEFAULT_LANE) -> None:
         self.reason = reason
         self.until_ms = until_ms
         self.lane = lane

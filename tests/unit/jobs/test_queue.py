@@ -11,7 +11,6 @@ from floecat.errors import FloecatError
 from floecat.jobs.queue import Drained, JobQueue
 from floecat.jobs.running import JobPostponedError, RunningJob
 from floecat.store.jobs import leases
-from floecat.store.jobs.jobs import DEFAULT_LANE
 from tests.unit.jobs.conftest import LEASE_MS, RETRY_MS, Bench
 
 LOCK_WAIT_MS = 250
@@ -63,7 +62,7 @@ def test_a_job_that_fails_releases_its_lock(bench: Bench, error: Exception) -> N
 
 def test_a_job_that_is_put_back_keeps_its_lock_and_its_groups_extend_it(bench: Bench) -> None:
     def work(job: RunningJob) -> str | None:
-        raise JobPostponedError("waits for groups", bench.clock.ms + 3 * LEASE_MS, DEFAULT_LANE)
+        raise JobPostponedError("waits for groups", bench.clock.ms + 3 * LEASE_MS)
 
     def group(job: RunningJob) -> str | None:
         bench.clock.ms += LEASE_MS - 1

@@ -44,7 +44,7 @@ from floecat.statistics.capture.requests import (
     payload_of,
 )
 from floecat.store.jobs import jobs
-from floecat.store.jobs.jobs import DEFAULT_LANE, JobRow
+from floecat.store.jobs.jobs import JobRow
 from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow
 
@@ -154,7 +154,7 @@ class SnapshotCapturer:
                 table, snapshot_id, lambda: self._summary(job, table, snapshot_id, policy)
             )
         except TableInUseError as in_use:
-            raise JobPostponedError("somebody works on the table", in_use.until_ms, DEFAULT_LANE) from None
+            raise JobPostponedError("somebody works on the table", in_use.until_ms) from None
 
     def _needless(self, job: RunningJob, payload: CapturePayload, policy: CapturePolicy) -> str | None:
         if payload.reason != COMMIT:

@@ -15,10 +15,12 @@ from floecat.auth.authentication import open_authentication
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
-from floecat_rest.authentication import Authenticator
-from floecat_rest.browsers import guard_browsers
-from floecat_rest.dispatch import Dispatcher
 from floecat_rest.front_page import FrontPageController
+from floecat_rest.http.browsers import guard_browsers
+from floecat_rest.http.dispatch import Dispatcher
+from floecat_rest.http.paths import RawPaths
+from floecat_rest.http.request_log import RequestLog
+from floecat_rest.http.requests import CatalogRequest, HttpServices
 from floecat_rest.iceberg.config import ConfigController, served_endpoints
 from floecat_rest.iceberg.fast_loads import FastLoadAnswers
 from floecat_rest.iceberg.functions import FunctionController, FunctionsController
@@ -77,12 +79,10 @@ from floecat_rest.management.statistics import (
 from floecat_rest.management.tables import ExplainController, ManagedTablesController
 from floecat_rest.openapi.descriptions import Descriptions
 from floecat_rest.openapi.schema_pages import SchemaController
-from floecat_rest.paths import RawPaths
-from floecat_rest.process_metrics import ProcessMetrics
-from floecat_rest.readiness import Readiness
-from floecat_rest.request_log import RequestLog
-from floecat_rest.requests import CatalogRequest, Services
-from floecat_rest.threads import RequestThreads
+from floecat_rest.process.authentication import Authenticator
+from floecat_rest.process.process_metrics import ProcessMetrics
+from floecat_rest.process.readiness import Readiness
+from floecat_rest.process.threads import RequestThreads
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, ControllerRouterHandler
@@ -154,12 +154,12 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     Raises:
         SettingsError: `auth-mode=oidc` has no usable source of keys.
     """
-    services = Services(settings, kernel)
+    services = HttpServices(settings, kernel)
     authenticator = services.authenticator = Authenticator(open_authentication(settings, services.memory))
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,
-        state=State({Services.STATE: services}),
+        state=State({HttpServices.STATE: services}),
         lifespan=[_lifespan(services)],
         openapi_config=None,
         logging_config=None,
@@ -170,7 +170,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     loads = FastLoadAnswers(
         dispatcher, services, authenticator, path_template=_template(TableController.path)
     )
-    guarded = guard_browsers(loads, settings.gateway)
+    guarded = guard_browsers(loads, settings.gateway, forms=OAuthController.path)
     # the log gets raw paths, which hold no line breaks, of refused requests too
     return RequestLog(RawPaths(guarded, default_prefix=settings.gateway.default_prefix))
 
@@ -180,7 +180,7 @@ def _template(path: str) -> str:
     return re.sub(r":\w+}", "}", path)
 
 
-def _lifespan(services: Services) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
+def _lifespan(services: HttpServices) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         threads = services.threads = RequestThreads(services.settings)

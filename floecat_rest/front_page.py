@@ -11,10 +11,9 @@ from litestar import Controller, Response, get
 import floecat
 from floecat.auth.browser_requests import BrowserRules
 from floecat.settings import GatewaySettings
-from floecat_rest.authentication import PUBLIC
-from floecat_rest.html_pages import HTML_HEADERS, html_page
-from floecat_rest.requests import CatalogRequest
-from floecat_rest.threads import WITHOUT_STORAGE
+from floecat_rest.http.html_pages import HTML_HEADERS, html_page
+from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest
 
 __all__ = ["FrontPageController"]
 

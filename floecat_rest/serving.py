@@ -26,10 +26,10 @@ from floecat.memory_budget import MemoryBudget
 from floecat.runtime import kernel
 from floecat.settings import Settings
 from floecat.settings.loading import check_rules
-from floecat_rest.connections import Connections
 from floecat_rest.exit_codes import describe_exit
+from floecat_rest.http.connections import Connections
+from floecat_rest.http.protocol import CatalogHttpProtocol
 from floecat_rest.logs import configure_logging
-from floecat_rest.protocol import CatalogHttpProtocol
 
 __all__ = ["Supervisor", "bind_sockets", "run"]
 

@@ -10,21 +10,18 @@ from litestar.routes import BaseRoute
 
 from floecat.catalog.load_table import SCAN_PLANNING_MODE
 from floecat.identifiers.encoding import encode_segment
+from floecat_rest.http.options import AT_ONCE, UNLISTED, WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, Warehouse
 from floecat_rest.iceberg.wire import CatalogConfig
 from floecat_rest.openapi.operations import served_operations
-from floecat_rest.requests import CatalogRequest, Warehouse
-from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE
 
 if TYPE_CHECKING:
-    from floecat_rest.authentication import Authenticator
+    from floecat_rest.process.authentication import Authenticator
 
-__all__ = ["OAUTH2_SERVER", "UNLISTED", "ConfigController", "served_endpoints"]
+__all__ = ["OAUTH2_SERVER", "ConfigController", "served_endpoints"]
 
 OAUTH2_SERVER = "oauth2-server-uri"
 """Where clients renew their tokens, in Iceberg's name."""
-
-UNLISTED = "unlisted"
-"""Key in `opt` of operations that answer, and that clients should not count on."""
 
 
 class ConfigController(Controller):

@@ -18,9 +18,9 @@ from litestar.enums import ScopeType
 from floecat.catalog.load_table import SnapshotsMode
 from floecat.errors import FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat_rest.authentication import Authenticator
-from floecat_rest.errors import answer_error
-from floecat_rest.requests import Services, header_of, list_of
+from floecat_rest.http.errors import answer_error
+from floecat_rest.http.requests import HttpServices, header_of, list_of
+from floecat_rest.process.authentication import Authenticator
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -39,7 +39,7 @@ class FastLoadAnswers:
     """ASGI wrapper, behind the one that restores raw paths. Metrics use `path_template`."""
 
     def __init__(
-        self, app: ASGIApp, services: Services, authenticator: Authenticator, *, path_template: str
+        self, app: ASGIApp, services: HttpServices, authenticator: Authenticator, *, path_template: str
     ) -> None:
         self._app = app
         self._services = services
@@ -64,7 +64,7 @@ class FastLoadAnswers:
         prefix, identifier = named
         headers = scope["headers"]
         try:
-            principal = await self._authenticator.authenticate(scope)
+            principal = await self._authenticator.authenticate(headers)
         except UnavailableError as error:
             return answer_error(scope, error)
         except FloecatError:

@@ -8,9 +8,9 @@ from litestar.params import FromPath
 from floecat.errors import NoSuchFunctionError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import TableIdentifier
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.iceberg.wire import ListFunctionsResponse
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["FunctionController", "FunctionsController"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from litestar import Controller, post
 from litestar.params import RawBody
 
-from floecat_rest.requests import CatalogRequest, check_media_type
-from floecat_rest.threads import WITHOUT_STORAGE
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, check_media_type
 
 __all__ = ["MetricsController"]
 

@@ -7,13 +7,13 @@ from litestar.params import RawBody
 
 from floecat.catalog.namespaces import NamespaceInfo, PropertiesUpdated
 from floecat.entries.calls import PageRequest
+from floecat_rest.http.options import AT_ONCE, WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.iceberg.wire import (
     CreateNamespaceRequest,
     ListNamespacesResponse,
     UpdateNamespacePropertiesRequest,
 )
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE
 
 __all__ = ["NamespaceController", "NamespacePropertiesController", "NamespacesController"]
 

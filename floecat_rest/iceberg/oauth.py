@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from litestar import Controller, Response, post
 
-from floecat_rest.authentication import PUBLIC
-from floecat_rest.iceberg.config import UNLISTED
+from floecat_rest.http.options import PUBLIC, UNLISTED
 from floecat_rest.iceberg.wire import OAuthError
 
 __all__ = ["OAuthController"]

@@ -15,12 +15,12 @@ from floecat.identifiers.encoding import decode_segment
 from floecat.planning.plans.plan_answers import PlanAnswer
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
-from floecat_rest.errors import describe_error
+from floecat_rest.http.errors import describe_error
+from floecat_rest.http.json_responses import Answer
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.request_log import request_id_of
+from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.iceberg.wire import FetchScanTasksRequest
-from floecat_rest.json_responses import Answer
-from floecat_rest.request_log import request_id_of
-from floecat_rest.requests import CatalogRequest
-from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["PlanController", "PlansController", "ScanTasksController"]
 

@@ -15,7 +15,10 @@ from floecat.commits.commit import CreateTable
 from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import PageRequest
 from floecat.working_memory import WorkingMemoryError, without_waiting
-from floecat_rest.documents import DocumentResponse
+from floecat_rest.http.documents import DocumentResponse
+from floecat_rest.http.options import AT_ONCE, WITHOUT_STORAGE
+from floecat_rest.http.request_log import request_id_of
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, TableType
 from floecat_rest.iceberg.wire import (
     CommitTableRequest,
     ListTablesResponse,
@@ -23,9 +26,7 @@ from floecat_rest.iceberg.wire import (
     RenameTableRequest,
     list_tables,
 )
-from floecat_rest.request_log import request_id_of
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken, TableType
-from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE, in_storage_thread
+from floecat_rest.process.threads import in_storage_thread
 
 __all__ = [
     "RegisterTableController",

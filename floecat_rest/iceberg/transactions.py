@@ -6,8 +6,8 @@ from litestar import Controller, post
 from litestar.params import RawBody
 
 from floecat.commits.table_changes import TableChange
+from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.iceberg.wire import CommitTransactionRequest
-from floecat_rest.requests import CatalogRequest
 
 __all__ = ["TransactionController"]
 

@@ -7,7 +7,9 @@ from litestar.params import RawBody
 
 from floecat.commits.view_commits import CreateView
 from floecat.entries.calls import PageRequest
-from floecat_rest.documents import DocumentResponse
+from floecat_rest.http.documents import DocumentResponse
+from floecat_rest.http.options import AT_ONCE, WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.iceberg.wire import (
     CommitViewRequest,
     ListTablesResponse,
@@ -15,8 +17,6 @@ from floecat_rest.iceberg.wire import (
     RenameTableRequest,
     list_tables,
 )
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE
 
 __all__ = ["RegisterViewController", "RenameViewController", "ViewController", "ViewsController"]
 

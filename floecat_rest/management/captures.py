@@ -11,6 +11,8 @@ from litestar.params import QueryParameter, RawBody
 from floecat.errors import BadRequestError
 from floecat.statistics.capture.control import CaptureInfo
 from floecat.statistics.capture.policies import CapturePolicy, PolicyChange
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.management.controllers import ManagementController, listed_after, listed_size, path_id
 from floecat_rest.management.statistics import TABLE
 from floecat_rest.management.statistics_wire import (
@@ -18,8 +20,6 @@ from floecat_rest.management.statistics_wire import (
     CaptureRequest,
     ListCapturesResponse,
 )
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = [
     "CancelCaptureController",

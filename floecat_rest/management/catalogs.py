@@ -5,6 +5,8 @@ from __future__ import annotations
 from litestar import delete, get, post
 from litestar.params import RawBody
 
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.management.catalog_wire import (
     CatalogResponse,
     CreateCatalogRequest,
@@ -13,8 +15,6 @@ from floecat_rest.management.catalog_wire import (
     catalog_response,
 )
 from floecat_rest.management.controllers import ManagementController, listed_size
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["ManagedCatalogController", "ManagedCatalogsController"]
 

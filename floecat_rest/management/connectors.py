@@ -6,6 +6,9 @@ from litestar import delete, get, post
 from litestar.params import RawBody
 
 from floecat.identifiers.encoding import decode_segment
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.request_log import request_id_of
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.management.controllers import ManagementController, listed_size
 from floecat_rest.management.wire import (
     ConnectorResponse,
@@ -15,9 +18,6 @@ from floecat_rest.management.wire import (
     connector_response,
     scan_response,
 )
-from floecat_rest.request_log import request_id_of
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["ConnectorController", "ConnectorScanController", "ConnectorsController"]
 

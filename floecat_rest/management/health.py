@@ -12,12 +12,12 @@ from prometheus_client import generate_latest
 
 from floecat.errors import UnavailableError
 from floecat.runtime import Kernel
-from floecat_rest.authentication import PUBLIC, Authenticator
+from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.management.purge_metrics import StoreGauges
-from floecat_rest.process_metrics import ProcessMetrics
-from floecat_rest.readiness import Readiness
-from floecat_rest.requests import CatalogRequest
-from floecat_rest.threads import WITHOUT_STORAGE
+from floecat_rest.process.authentication import Authenticator
+from floecat_rest.process.process_metrics import ProcessMetrics
+from floecat_rest.process.readiness import Readiness
 
 __all__ = ["Health", "HealthController", "MetricsPageController"]
 

@@ -8,6 +8,8 @@ from uuid import UUID
 from litestar import get, post
 from litestar.params import FromQuery, QueryParameter
 
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.management.controllers import ManagementController, listed_after, listed_size, path_id
 from floecat_rest.management.purge_wire import (
     ListPurgesResponse,
@@ -15,8 +17,6 @@ from floecat_rest.management.purge_wire import (
     list_response,
     purge_response,
 )
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["CancelPurgeController", "PurgeController", "PurgesController", "RetryPurgeController"]
 

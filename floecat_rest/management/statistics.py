@@ -12,6 +12,7 @@ from floecat.errors import BadRequestError
 from floecat.statistics.constraints import ConstraintBundle, SnapshotConstraints
 from floecat.statistics.index_artifacts import IndexArtifact
 from floecat.statistics.records import StatisticsRecord, TargetKind
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
 from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.statistics_wire import (
     ConstraintsRequest,
@@ -22,7 +23,6 @@ from floecat_rest.management.statistics_wire import (
     PutStatisticsRequest,
     StatisticsResponse,
 )
-from floecat_rest.requests import CatalogRequest, PageSize, PageToken
 
 __all__ = [
     "TABLE",

@@ -6,10 +6,10 @@ from litestar import post
 from litestar.params import RawBody
 
 from floecat.planning.plans.explanations import Explanation
+from floecat_rest.http.request_log import request_id_of
+from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.management.controllers import ManagementController
 from floecat_rest.management.wire import ExplainRequest, RegisteredTable, RegisterRequest, registered_table
-from floecat_rest.request_log import request_id_of
-from floecat_rest.requests import CatalogRequest
 
 __all__ = ["ExplainController", "ManagedTablesController"]
 

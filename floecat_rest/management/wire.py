@@ -16,7 +16,7 @@ from floecat.connectors.scans import CatalogTable, ConnectorScanReport, FailedTa
 from floecat.errors import BadRequestError, FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import Duration
-from floecat_rest.errors import describe_error
+from floecat_rest.http.errors import describe_error
 
 __all__ = [
     "ConnectorResponse",

@@ -18,8 +18,8 @@ from litestar.routes import BaseRoute
 
 import floecat
 from floecat.statistics.capture.policies import PolicyChange
-from floecat_rest.authentication import PUBLIC
-from floecat_rest.errors import IcebergErrorResponse
+from floecat_rest.http.errors import IcebergErrorResponse
+from floecat_rest.http.options import PUBLIC
 from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
 from floecat_rest.management.statistics_wire import (
     CaptureRequest,

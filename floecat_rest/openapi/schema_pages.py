@@ -8,11 +8,10 @@ from litestar import Controller, Response, get
 from litestar.params import FromPath
 
 from floecat.errors import NotFoundError
-from floecat_rest.authentication import PUBLIC
-from floecat_rest.html_pages import HTML_HEADERS
+from floecat_rest.http.html_pages import HTML_HEADERS
+from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.openapi.descriptions import Descriptions
-from floecat_rest.requests import CatalogRequest
-from floecat_rest.threads import WITHOUT_STORAGE
 
 __all__ = ["SchemaController"]
 

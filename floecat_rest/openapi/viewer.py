@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
 
-from floecat_rest.html_pages import html_page
+from floecat_rest.http.html_pages import html_page
 
 __all__ = ["render_viewer"]
 

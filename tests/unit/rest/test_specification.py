@@ -10,8 +10,8 @@ from litestar import Litestar
 from litestar.routes import HTTPRoute
 
 from floecat_rest.app import CONTROLLERS
+from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.iceberg.config import served_endpoints
-from floecat_rest.requests import CatalogRequest
 
 PINNED = Path(__file__).parents[3] / "floecat_rest" / "openapi" / "rest-catalog-open-api.yaml"
 

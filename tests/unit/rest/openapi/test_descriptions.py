@@ -14,9 +14,9 @@ from litestar import Litestar
 
 from floecat.settings import GatewaySettings
 from floecat_rest.app import CONTROLLERS
+from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.openapi.descriptions import Descriptions
 from floecat_rest.openapi.operations import served_operations
-from floecat_rest.requests import CatalogRequest
 from tests.scan_files import WrittenAppends
 from tests.unit.rest.conftest import SCHEMA
 

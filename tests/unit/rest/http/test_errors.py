@@ -14,7 +14,7 @@ from litestar.exceptions import (
 )
 
 from floecat import errors
-from floecat_rest.errors import (
+from floecat_rest.http.errors import (
     ERROR_KINDS,
     ErrorModel,
     UnsupportedMediaTypeError,

@@ -23,16 +23,12 @@ from functools import partial
 from itertools import chain
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
-from litestar.concurrency import sync_to_thread
-
 from floecat.errors import StoreUnavailableError, UnavailableError
 from floecat.fair_queue import FairQueue, current_account
 from floecat.settings import Settings
 from floecat.working_memory import current_reservation
 
 __all__ = [
-    "AT_ONCE",
-    "WITHOUT_STORAGE",
     "HandlerThreads",
     "RequestThreads",
     "in_login_thread",
@@ -40,14 +36,6 @@ __all__ = [
     "name_store",
     "use_storage_threads",
 ]
-
-WITHOUT_STORAGE = "without_storage"
-"""Option of a handler that asks the store alone, or goes on `in_storage_thread`."""
-
-AT_ONCE = "at_once"
-"""Option of a handler without storage that reads a few rows by key. A local store answers on the event loop:
-switching threads costs several times as much. What would read more there (`Store.check_may_wait`) takes a
-thread after all."""
 
 _RETRY_AFTER_S = 5
 
@@ -97,7 +85,7 @@ async def in_login_thread(work: Callable[[], T]) -> T:
 async def _in_thread(kind: _Kind, work: Callable[[], T]) -> T:
     token = _kind.set(kind)
     try:
-        return await sync_to_thread(work)
+        return await asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
     finally:
         _kind.reset(token)
 
@@ -402,7 +390,7 @@ class RequestThreads(ThreadPoolExecutor):
     """Executor of a service: threads for what waits for storage, for an identity provider, or for neither.
 
     Attributes:
-        reads_at_once: whether the event loop may read the store; see `AT_ONCE`.
+        reads_at_once: whether the event loop may read the store; see `run`.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -435,7 +423,7 @@ class RequestThreads(ThreadPoolExecutor):
 
         Args:
             work: the work.
-            at_once: whether it reads a few rows; see `AT_ONCE`.
+            at_once: whether it reads a few rows; see `run`.
 
         Raises:
             UnavailableError: no thread was free for it in time, or too many calls wait already.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from floecat_rest.compression import AnswerCompression, compressed
-from floecat_rest.json_responses import Answer
+from floecat_rest.http.compression import AnswerCompression, compressed
+from floecat_rest.http.json_responses import Answer
 
 LONG = b'{"x": "' + b"x" * 2000 + b'"}'
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from floecat.errors import StoreUnavailableError
-from floecat_rest.threads import HandlerThreads
+from floecat_rest.process.threads import HandlerThreads
 
 __all__ = ["Readiness"]
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from floecat.memory_budget import LruCache
-from floecat_rest.documents import Documents, accepts_gzip
+from floecat_rest.http.documents import Documents, accepts_gzip
 from tests.unit.rest.asgi import ask, http_scope
 
 SMALL = b'{"format-version":2,"x":"\xc3\xa9"}'

@@ -1,17 +1,18 @@
-"""Compression of answers that do not bring their own (metadata documents do, `floecat_rest.documents`)."""
+"""Compression of answers that do not bring their own (metadata documents do, `documents`)."""
 
 from __future__ import annotations
 
 import gzip
 from typing import TYPE_CHECKING, Final
 
-from floecat_rest.documents import accepts_gzip
-from floecat_rest.requests import header_of
+from floecat_rest.http.documents import accepts_gzip
+from floecat_rest.http.json_responses import Answer
+from floecat_rest.http.requests import header_of
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
-    from floecat_rest.json_responses import Answer
+    from floecat_rest.http.json_responses import Answer
 
 __all__ = ["AnswerCompression", "compressed"]
 

@@ -11,8 +11,9 @@ from floecat.errors import BadRequestError, PayloadTooLargeError, UnavailableErr
 from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import take_memory
-from floecat_rest.admission import Admission
-from floecat_rest.requests import Services
+from floecat_rest.http.bodies import Bodies
+from floecat_rest.process.admission import Admission
+from floecat_rest.process.services import Services
 
 MIB = 1 << 20
 
@@ -34,11 +35,13 @@ class Service:
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.read: list[int] = []
-        self.admission = Admission(Services(settings), patience_s=patience_s)
+        services = Services(settings)
+        self.admission = Admission(services)
+        self.bodies = Bodies(services, patience_s=patience_s)
 
     async def work(self, receive: Any, **headers: str) -> None:
         with self.admission.request() as admitted:
-            self.read.append(len(await admitted.read(_headers(headers), receive)))
+            self.read.append(len(await self.bodies.read(admitted, _headers(headers), receive)))
             await self.may_answer.wait()
             admitted.release()
             await self.may_end.wait()
@@ -169,7 +172,7 @@ def test_what_is_refused_by_its_length_is_not_read_and_takes_nothing(length: str
 
         with service.admission.request() as admitted:
             with pytest.raises(BadRequestError, match=r"max-request-body-bytes|Invalid content-length"):
-                await admitted.read([(b"content-length", length.encode())], receive)
+                await service.bodies.read(admitted, [(b"content-length", length.encode())], receive)
             await service.post(bytes(4 * MIB), content_length=str(4 * MIB))
 
     asyncio.run(scenario())

@@ -17,8 +17,8 @@ import uvicorn
 from floecat.fair_queue import current_account, name_account
 from floecat.settings import Duration
 from floecat.settings.limits import LimitSettings
-from floecat_rest.connections import Connections
-from floecat_rest.protocol import CatalogHttpProtocol
+from floecat_rest.http.connections import Connections
+from floecat_rest.http.protocol import CatalogHttpProtocol
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
 QUICK = LimitSettings(head_timeout=Duration(200))

@@ -16,8 +16,8 @@ import msgspec
 from litestar.exceptions import HTTPException, NotFoundException, ValidationException
 
 from floecat import errors
-from floecat_rest.json_responses import Answer
-from floecat_rest.request_log import request_id_of
+from floecat_rest.http.json_responses import Answer
+from floecat_rest.http.request_log import request_id_of
 
 if TYPE_CHECKING:
     from litestar.types import Scope

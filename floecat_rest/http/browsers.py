@@ -13,10 +13,9 @@ from litestar.enums import ScopeType
 
 from floecat.auth.browser_requests import BrowserRefusal, BrowserRules
 from floecat.settings import GatewaySettings
-from floecat_rest.errors import ErrorModel, encode_error
-from floecat_rest.iceberg.oauth import OAuthController
-from floecat_rest.json_responses import Answer
-from floecat_rest.requests import header_of
+from floecat_rest.http.errors import ErrorModel, encode_error
+from floecat_rest.http.json_responses import Answer
+from floecat_rest.http.requests import header_of
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,11 +27,17 @@ _PREFLIGHT_AGE_S: Final = b"600"
 _METHODS: Final = b"GET, HEAD, POST, PUT, DELETE"
 
 
-def guard_browsers(app: ASGIApp, gateway: GatewaySettings) -> ASGIApp:
-    """Wrap an application according to the settings."""
+def guard_browsers(app: ASGIApp, gateway: GatewaySettings, *, forms: str) -> ASGIApp:
+    """Wrap an application according to the settings.
+
+    Args:
+        app: the application.
+        gateway: settings of the service.
+        forms: the path that takes forms, which are refused by name there.
+    """
     if gateway.auth_mode == "dev":
         rules = BrowserRules(gateway.host, gateway.allowed_hosts, setting="floecat.gateway.allowed-hosts")
-        return _OwnPagesOnly(app, rules)
+        return _OwnPagesOnly(app, rules, forms)
     if gateway.cors_allowed_origins:
         return _Cors(app, frozenset(gateway.cors_allowed_origins))
     return app
@@ -41,16 +46,16 @@ def guard_browsers(app: ASGIApp, gateway: GatewaySettings) -> ASGIApp:
 class _OwnPagesOnly:
     """Refuses what pages of other sites send."""
 
-    def __init__(self, app: ASGIApp, rules: BrowserRules) -> None:
+    def __init__(self, app: ASGIApp, rules: BrowserRules, forms: str) -> None:
         self._app = app
         self._rules = rules
+        self._forms = forms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
             refusal = self._rules.refusal(scope["method"], scope["headers"])
-            # OAuth token requests are forms, and are refused by name further on.
             is_form = refusal is not None and refusal.status == 415
-            if refusal is not None and not (is_form and scope["path"] == OAuthController.path):
+            if refusal is not None and not (is_form and scope["path"] == self._forms):
                 await _answer_of(refusal, scope)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

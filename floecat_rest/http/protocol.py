@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from floecat_rest.errors import ErrorModel, encode_error
+from floecat_rest.http.errors import ErrorModel, encode_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from litestar.types import Receive, Scope, Send
 
-    from floecat_rest.connections import Connections
+    from floecat_rest.http.connections import Connections
 
 __all__ = ["CatalogHttpProtocol"]
 

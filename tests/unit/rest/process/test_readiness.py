@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from floecat.errors import StoreUnavailableError
-from floecat_rest.readiness import Readiness
+from floecat_rest.process.readiness import Readiness
 
 
 class Store:

@@ -6,7 +6,7 @@ import logging
 import pytest
 from prometheus_client import REGISTRY
 
-from floecat_rest.request_log import RequestLog, assign_request_id, request_id_of
+from floecat_rest.http.request_log import RequestLog, assign_request_id, request_id_of
 from tests.unit.rest.asgi import ask, http_scope
 
 

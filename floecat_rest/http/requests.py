@@ -21,22 +21,16 @@ from floecat.errors import BadRequestError, IllegalArgumentError
 from floecat.iceberg.values.json_checks import check_elements, check_json
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
-from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
-from floecat.settings import Settings
-from floecat.working_memory import WorkingMemory
-from floecat_rest.authentication import Authenticator
-from floecat_rest.documents import DocumentResponse, Documents
-from floecat_rest.errors import UnsupportedMediaTypeError
-from floecat_rest.process_metrics import ProcessMetrics
-from floecat_rest.readiness import Readiness
-from floecat_rest.threads import RequestThreads
+from floecat_rest.http.documents import DocumentResponse, Documents
+from floecat_rest.http.errors import UnsupportedMediaTypeError
+from floecat_rest.process.services import Services
 
 __all__ = [
     "CatalogRequest",
+    "HttpServices",
     "PageSize",
     "PageToken",
-    "Services",
     "TableType",
     "Warehouse",
     "check_media_type",
@@ -67,41 +61,18 @@ _LARGEST_ANSWER_PART = 4
 
 
 @dataclass
-class Services:
-    """State that all requests of a process share."""
+class HttpServices(Services):
+    """What the HTTP requests of a process share."""
 
     STATE: ClassVar[str] = "services"
     """Their name in the state of the application."""
-
-    settings: Settings
-    kernel: Kernel | None = None
-    """Set when the application has started."""
-
-    readiness: Readiness | None = None
-    """Likewise."""
-
-    gauges: Readiness | None = None
-    """Likewise. Asks the store for gauges."""
-
-    process_metrics: ProcessMetrics | None = None
-    """Likewise."""
-
-    threads: RequestThreads | None = None
-    """Likewise."""
-
-    authenticator: Authenticator | None = None
-    """Set by the application."""
 
     endpoints: list[str] = field(default_factory=list)
     """What is served, as `/v1/config` lists it."""
 
     def __post_init__(self) -> None:
         """Make what needs only settings."""
-        self.memory = MemoryBudget(self.settings.cache.memory)
-        limits = self.settings.limits
-        self.working_memory = WorkingMemory(
-            limits.working_memory_bytes, wait_ms=limits.working_memory_wait_ms
-        )
+        super().__post_init__()
         # one answer must not evict more than a quarter of the others
         self.documents = Documents(self.memory.cache("answers", largest_part=_LARGEST_ANSWER_PART))
 
@@ -120,9 +91,9 @@ class CatalogRequest(Request[Principal, None, Any]):
         return self.sent
 
     @property
-    def services(self) -> Services:
+    def services(self) -> HttpServices:
         """What the process shares."""
-        return cast("Services", self.app.state[Services.STATE])
+        return cast("HttpServices", self.app.state[HttpServices.STATE])
 
     @property
     def kernel(self) -> Kernel:

@@ -6,8 +6,8 @@ import pytest
 from litestar.testing import TestClient
 
 from floecat.identifiers.encoding import NamespaceSeparator
-from floecat_rest.errors import describe_error
-from floecat_rest.paths import RawPaths, empty_name_error
+from floecat_rest.http.errors import describe_error
+from floecat_rest.http.paths import RawPaths, empty_name_error
 from tests.unit.rest.asgi import ask, http_scope
 
 CATALOG = "/v1/c/namespaces"

@@ -1,26 +1,20 @@
-"""Who sends an HTTP request."""
+"""The principal of a request."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from floecat.auth.authentication import Authentication
 from floecat.auth.principals import Principal
 from floecat.errors import SettingsError, UnavailableError
 from floecat.fair_queue import name_account
-from floecat_rest.threads import in_login_thread
+from floecat_rest.process.threads import in_login_thread
 
-if TYPE_CHECKING:
-    from litestar.types import Scope
-
-__all__ = ["PUBLIC", "Authenticator"]
+__all__ = ["Authenticator"]
 
 _log = logging.getLogger(__name__)
-
-PUBLIC = "public"
-"""Key in `opt` of routes that need no login."""
 
 
 class Authenticator:
@@ -46,14 +40,17 @@ class Authenticator:
             _log.error("%s", error.message)
             raise UnavailableError("The settings and the token issuer contradict each other") from None
 
-    async def authenticate(self, scope: Scope) -> Principal:
-        """The principal of a request.
+    async def authenticate(self, headers: Iterable[tuple[bytes, bytes]]) -> Principal:
+        """The principal of a request, whose account takes its turn from here on.
+
+        Args:
+            headers: names in lower case.
 
         Raises:
             NotAuthorizedError: the request carries no valid identity.
         """
         authentication = self._authentication
-        credentials = [value for name, value in scope["headers"] if name == authentication.header]
+        credentials = [value for name, value in headers if name == authentication.header]
         principal = authentication.remembered(credentials)
         if principal is None:
             # verifying may fetch the keys of the issuer, so it must not hold up the event loop

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from floecat.errors import BadRequestError
-from floecat_rest.errors import UnsupportedMediaTypeError
-from floecat_rest.requests import check_media_type, decode_body
+from floecat_rest.http.errors import UnsupportedMediaTypeError
+from floecat_rest.http.requests import check_media_type, decode_body
 
 
 class Body(msgspec.Struct, rename="kebab"):

@@ -18,8 +18,8 @@ from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import WorkingMemory, take_memory
 from floecat_rest.app import CONTROLLERS
-from floecat_rest.threads import (
-    WITHOUT_STORAGE,
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.process.threads import (
     HandlerThreads,
     RequestThreads,
     in_login_thread,

@@ -8,7 +8,8 @@ as the handler of a small request. So handlers are called from here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
@@ -21,15 +22,17 @@ from litestar.serialization import default_serializer, encode_json
 from litestar.utils.sync import AsyncCallable
 
 from floecat.runtime import Kernel
-from floecat_rest.admission import Admission, AdmittedRequest
-from floecat_rest.authentication import PUBLIC, Authenticator
-from floecat_rest.compression import AnswerCompression, compressed
-from floecat_rest.documents import DocumentResponse
-from floecat_rest.errors import answer_error
-from floecat_rest.json_responses import WITHOUT_BODY, Answer
-from floecat_rest.paths import check_parameters_once, empty_name_error
-from floecat_rest.requests import CatalogRequest, Services, header_of
-from floecat_rest.threads import AT_ONCE, WITHOUT_STORAGE, RequestThreads, name_store, use_storage_threads
+from floecat_rest.http.bodies import Bodies
+from floecat_rest.http.compression import AnswerCompression, compressed
+from floecat_rest.http.documents import DocumentResponse
+from floecat_rest.http.errors import answer_error
+from floecat_rest.http.json_responses import WITHOUT_BODY, Answer
+from floecat_rest.http.options import AT_ONCE, PUBLIC, WITHOUT_STORAGE
+from floecat_rest.http.paths import check_parameters_once, empty_name_error
+from floecat_rest.http.requests import CatalogRequest, HttpServices, header_of
+from floecat_rest.process.admission import Admission, AdmittedRequest
+from floecat_rest.process.authentication import Authenticator
+from floecat_rest.process.threads import RequestThreads, name_store, use_storage_threads
 
 if TYPE_CHECKING:
     from litestar.handlers import HTTPRouteHandler
@@ -46,11 +49,12 @@ _LONGEST_KEPT_PATH: Final = 512
 class Dispatcher:
     """ASGI application: authenticates a request, admits it, and calls its handler in a thread of its kind."""
 
-    def __init__(self, app: Litestar, services: Services, authenticator: Authenticator) -> None:
+    def __init__(self, app: Litestar, services: HttpServices, authenticator: Authenticator) -> None:
         self._app = app
         self._services = services
         self._authenticator = authenticator
         self._admission = Admission(services)
+        self._bodies = Bodies(services)
         self._endpoints = {
             handler: _Endpoint(handler, arguments)
             for route in app.routes
@@ -75,13 +79,14 @@ class Dispatcher:
         kernel = cast("Kernel", self._services.kernel)
         error = empty_name_error(str(scope.get("method")), scope["path"], kernel.separator)
         if error is not None:
-            await self._authenticator.authenticate(scope)
+            await self._authenticator.authenticate(scope["headers"])
             raise error
         endpoint = self._route(scope)
         if not endpoint.is_public:
-            scope["user"] = await self._authenticator.authenticate(scope)
+            scope["user"] = await self._authenticator.authenticate(scope["headers"])
         request = CatalogRequest(scope)
-        arguments = await endpoint.arguments(request, receive, admitted)
+        read = partial(self._bodies.read, admitted, scope["headers"], receive)
+        arguments = await endpoint.arguments(request, read)
         if endpoint.waits_for_storage:
             use_storage_threads()
         name_store(lambda: self._store_of(scope))
@@ -135,7 +140,7 @@ class _Endpoint:
         self._at_once = AT_ONCE in handler.opt
 
     async def arguments(
-        self, request: CatalogRequest, receive: Receive, admitted: AdmittedRequest
+        self, request: CatalogRequest, read_body: Callable[[], Awaitable[bytes]]
     ) -> Mapping[str, Any]:
         """The arguments for a request.
 
@@ -148,7 +153,7 @@ class _Endpoint:
         else:
             check_parameters_once(request.scope["query_string"], self._query)
         if "body" in self._names:
-            request.sent = await admitted.read(request.scope["headers"], receive)
+            request.sent = await read_body()
         if self._has_parameters:
             read = await self._parameters.to_kwargs(connection=request)
             model = self._handler.signature_model

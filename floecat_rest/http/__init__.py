@@ -1,0 +1,1 @@
+"""HTTP: connections, paths, bodies, errors, and the way to handlers and back."""

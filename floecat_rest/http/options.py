@@ -1,0 +1,21 @@
+"""Options of handlers: keys of `opt`, on a handler or its controller."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["AT_ONCE", "PUBLIC", "UNLISTED", "WITHOUT_STORAGE"]
+
+PUBLIC: Final = "public"
+"""It needs no login."""
+
+UNLISTED: Final = "unlisted"
+"""It answers, and clients should not count on it."""
+
+WITHOUT_STORAGE: Final = "without_storage"
+"""It asks the store alone, or goes on in a thread for storage."""
+
+AT_ONCE: Final = "at_once"
+"""It needs no storage, and reads a few rows by key. A local store answers on the event loop: switching
+threads costs several times as much. What would read more there (`Store.check_may_wait`) takes a thread after
+all."""

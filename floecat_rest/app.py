@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from litestar import Litestar
 from litestar.datastructures import State
 
-from floecat.auth.authentication import open_authentication
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
@@ -79,10 +78,7 @@ from floecat_rest.management.statistics import (
 from floecat_rest.management.tables import ExplainController, ManagedTablesController
 from floecat_rest.openapi.descriptions import Descriptions
 from floecat_rest.openapi.schema_pages import SchemaController
-from floecat_rest.process.authentication import Authenticator
 from floecat_rest.process.process_metrics import ProcessMetrics
-from floecat_rest.process.readiness import Readiness
-from floecat_rest.process.threads import RequestThreads
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, ControllerRouterHandler
@@ -155,7 +151,6 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
         SettingsError: `auth-mode=oidc` has no usable source of keys.
     """
     services = HttpServices(settings, kernel)
-    authenticator = services.authenticator = Authenticator(open_authentication(settings, services.memory))
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,
@@ -166,10 +161,8 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     )
     app.state[Descriptions.STATE] = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
-    dispatcher = Dispatcher(app, services, authenticator)
-    loads = FastLoadAnswers(
-        dispatcher, services, authenticator, path_template=_template(TableController.path)
-    )
+    dispatcher = Dispatcher(app, services)
+    loads = FastLoadAnswers(dispatcher, services, path_template=_template(TableController.path))
     guarded = guard_browsers(loads, settings.gateway, forms=OAuthController.path)
     # the log gets raw paths, which hold no line breaks, of refused requests too
     return RequestLog(RawPaths(guarded, default_prefix=settings.gateway.default_prefix))
@@ -183,11 +176,7 @@ def _template(path: str) -> str:
 def _lifespan(services: HttpServices) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        threads = services.threads = RequestThreads(services.settings)
-        asyncio.get_running_loop().set_default_executor(threads)
-        timeout_ms = services.settings.store.timeout_ms
-        readiness = services.readiness = Readiness(timeout_ms=timeout_ms)
-        gauges = services.gauges = Readiness(timeout_ms=timeout_ms)
+        threads = services.threads
         is_own = services.kernel is None
         kernel = services.kernel = services.kernel or open_kernel(services.settings)
         # those of the routes too, which did not exist when the kernel was opened
@@ -202,9 +191,9 @@ def _lifespan(services: HttpServices) -> Callable[[Litestar], AbstractAsyncConte
                 yield
         finally:
             updates.cancel()
-            threads.shutdown(wait=True)
-            readiness.close()
-            gauges.close()
+            threads.shutdown()
+            services.readiness.close()
+            services.gauges.close()
             if is_own:
                 services.kernel = None
                 kernel.close()

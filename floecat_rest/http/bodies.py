@@ -68,12 +68,9 @@ class Bodies:
     async def _read_parts(
         self, receive: Receive, until_s: float | None, uncounted: AdmittedRequest | None
     ) -> bytes:
-        """Reads all parts. A slow client is waited for without a bound until `until_s`; None is for ever.
+        """Reads all parts, and holds memory for them if it is not held yet.
 
-        Args:
-            receive: gives the parts.
-            until_s: see above.
-            uncounted: the request, if memory is yet to be held for its parts.
+        A slow client is waited for without a bound until `until_s`; None is for ever.
         """
         size = 0
         parts = []

@@ -30,9 +30,8 @@ from floecat_rest.http.json_responses import WITHOUT_BODY, Answer
 from floecat_rest.http.options import AT_ONCE, PUBLIC, WITHOUT_STORAGE
 from floecat_rest.http.paths import check_parameters_once, empty_name_error
 from floecat_rest.http.requests import CatalogRequest, HttpServices, header_of
-from floecat_rest.process.admission import Admission, AdmittedRequest
-from floecat_rest.process.authentication import Authenticator
-from floecat_rest.process.threads import RequestThreads, name_store, use_storage_threads
+from floecat_rest.process.admission import AdmittedRequest
+from floecat_rest.process.request_threads import WaitsFor
 
 if TYPE_CHECKING:
     from litestar.handlers import HTTPRouteHandler
@@ -49,11 +48,9 @@ _LONGEST_KEPT_PATH: Final = 512
 class Dispatcher:
     """ASGI application: authenticates a request, admits it, and calls its handler in a thread of its kind."""
 
-    def __init__(self, app: Litestar, services: HttpServices, authenticator: Authenticator) -> None:
+    def __init__(self, app: Litestar, services: HttpServices) -> None:
         self._app = app
         self._services = services
-        self._authenticator = authenticator
-        self._admission = Admission(services)
         self._bodies = Bodies(services)
         self._endpoints = {
             handler: _Endpoint(handler, arguments)
@@ -67,7 +64,7 @@ class Dispatcher:
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        with self._admission.request() as admitted:
+        with AdmittedRequest(self._services) as admitted:
             try:
                 answer = await self._answer(scope, receive, admitted)
             except Exception as error:  # noqa: BLE001 - every error is answered
@@ -79,18 +76,17 @@ class Dispatcher:
         kernel = cast("Kernel", self._services.kernel)
         error = empty_name_error(str(scope.get("method")), scope["path"], kernel.separator)
         if error is not None:
-            await self._authenticator.authenticate(scope["headers"])
+            await self._services.authenticator.authenticate(scope["headers"])
             raise error
         endpoint = self._route(scope)
         if not endpoint.is_public:
-            scope["user"] = await self._authenticator.authenticate(scope["headers"])
+            scope["user"] = await self._services.authenticator.authenticate(scope["headers"])
+        admitted.store = partial(self._store_of, scope)
         request = CatalogRequest(scope)
+        request.admitted = admitted
         read = partial(self._bodies.read, admitted, scope["headers"], receive)
         arguments = await endpoint.arguments(request, read)
-        if endpoint.waits_for_storage:
-            use_storage_threads()
-        name_store(lambda: self._store_of(scope))
-        result = await endpoint.call(arguments, cast("RequestThreads", self._services.threads), scope)
+        result = await endpoint.call(arguments, request)
         return await endpoint.render(result, request)
 
     def _route(self, scope: Scope) -> _Endpoint:
@@ -123,12 +119,10 @@ class _Endpoint:
 
     Attributes:
         is_public: whether it needs no login.
-        waits_for_storage: whether it may wait for object storage.
     """
 
     def __init__(self, handler: HTTPRouteHandler, parameters: Any) -> None:
         self.is_public = bool(handler.opt.get(PUBLIC))
-        self.waits_for_storage = WITHOUT_STORAGE not in handler.opt
         self._handler = handler
         self._parameters = parameters
         self._names = handler.parsed_fn_signature.parameters.keys()
@@ -138,6 +132,7 @@ class _Endpoint:
         self._in_thread = isinstance(handler.fn, AsyncCallable)
         self._function: Callable[..., Any] = getattr(handler.fn, "func", handler.fn)
         self._at_once = AT_ONCE in handler.opt
+        self._waits_for: WaitsFor = "store" if WITHOUT_STORAGE in handler.opt else "storage"
 
     async def arguments(
         self, request: CatalogRequest, read_body: Callable[[], Awaitable[bytes]]
@@ -161,11 +156,14 @@ class _Endpoint:
         known = {"request": request, "body": request.sent}
         return {name: known[name] for name in self._names}
 
-    async def call(self, arguments: Mapping[str, Any], threads: RequestThreads, scope: Scope) -> Any:
+    async def call(self, arguments: Mapping[str, Any], request: CatalogRequest) -> Any:
         """What the handler returns, ready to be sent as far as that takes time: it is done in its thread."""
+        scope = request.scope
         if self._in_thread:
-            return await threads.run(
-                lambda: self._ready(self._function(**arguments), scope), at_once=self._at_once
+            return await request.admitted.run(
+                lambda: self._ready(self._function(**arguments), scope),
+                self._waits_for,
+                at_once=self._at_once,
             )
         result = self._function(**arguments)
         return self._ready(result if self._handler.has_sync_callable else await result, scope)

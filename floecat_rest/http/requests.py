@@ -24,6 +24,7 @@ from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel
 from floecat_rest.http.documents import DocumentResponse, Documents
 from floecat_rest.http.errors import UnsupportedMediaTypeError
+from floecat_rest.process.admission import AdmittedRequest
 from floecat_rest.process.services import Services
 
 __all__ = [
@@ -82,9 +83,11 @@ class CatalogRequest(Request[Principal, None, Any]):
 
     Attributes:
         sent: the body, if its handler takes one.
+        admitted: what it holds, and runs its work in threads.
     """
 
     sent: bytes = b""
+    admitted: AdmittedRequest
 
     async def body(self) -> bytes:
         """The body, for the framework."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from litestar import Controller, get
 from litestar.routes import BaseRoute
@@ -16,7 +16,7 @@ from floecat_rest.iceberg.wire import CatalogConfig
 from floecat_rest.openapi.operations import served_operations
 
 if TYPE_CHECKING:
-    from floecat_rest.process.authentication import Authenticator
+    pass
 
 __all__ = ["OAUTH2_SERVER", "ConfigController", "served_endpoints"]
 
@@ -48,7 +48,7 @@ class ConfigController(Controller):
         if warehouse == catalog.name:
             overrides["prefix"] = prefix
         defaults = {"prefix": prefix}
-        token_url = cast("Authenticator", request.services.authenticator).token_url
+        token_url = request.services.authenticator.token_url
         if token_url is not None:
             defaults[OAUTH2_SERVER] = token_url
         return CatalogConfig(

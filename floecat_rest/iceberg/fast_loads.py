@@ -9,7 +9,6 @@ also answers 503 when a remote store is unavailable, so that the application doe
 from __future__ import annotations
 
 import re
-from asyncio import get_running_loop
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +19,6 @@ from floecat.errors import FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.http.errors import answer_error
 from floecat_rest.http.requests import HttpServices, header_of, list_of
-from floecat_rest.process.authentication import Authenticator
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -38,12 +36,9 @@ _QUERIES: Final[dict[bytes, SnapshotsMode]] = {b"": "all", b"snapshots=all": "al
 class FastLoadAnswers:
     """ASGI wrapper, behind the one that restores raw paths. Metrics use `path_template`."""
 
-    def __init__(
-        self, app: ASGIApp, services: HttpServices, authenticator: Authenticator, *, path_template: str
-    ) -> None:
+    def __init__(self, app: ASGIApp, services: HttpServices, *, path_template: str) -> None:
         self._app = app
         self._services = services
-        self._authenticator = authenticator
         self._path_template = path_template
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,7 +59,7 @@ class FastLoadAnswers:
         prefix, identifier = named
         headers = scope["headers"]
         try:
-            principal = await self._authenticator.authenticate(headers)
+            principal = await self._services.authenticator.authenticate(headers)
         except UnavailableError as error:
             return answer_error(scope, error)
         except FloecatError:
@@ -80,7 +75,7 @@ class FastLoadAnswers:
         if load.state == "waits":
             in_thread = partial(kernel.catalog.fast_loads.load, call, identifier, mode, tags, may_wait=True)
             try:
-                load = await get_running_loop().run_in_executor(None, in_thread)
+                load = await self._services.threads.run(in_thread)
             except FloecatError as error:
                 return answer_error(scope, error)
         table = load.table

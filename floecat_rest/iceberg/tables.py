@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated
 
 from litestar import Controller, delete, get, head, post
-from litestar.concurrency import sync_to_thread
 from litestar.params import FromQuery, QueryParameter, RawBody
 
 from floecat.catalog.load_table import StartedLoad
@@ -26,7 +25,6 @@ from floecat_rest.iceberg.wire import (
     RenameTableRequest,
     list_tables,
 )
-from floecat_rest.process.threads import in_storage_thread
 
 __all__ = [
     "RegisterTableController",
@@ -84,8 +82,9 @@ class TableController(Controller):
     ) -> DocumentResponse:
         """The table with its metadata document, or 304 if the client's copy is current."""
         # a table in memory is answered before a request gets here: `floecat_rest.iceberg.fast_loads`
-        answer = await sync_to_thread(_load, request, snapshots)
-        return answer if isinstance(answer, DocumentResponse) else await in_storage_thread(answer)
+        run = request.admitted.run
+        answer = await run(partial(_load, request, snapshots))
+        return answer if isinstance(answer, DocumentResponse) else await run(answer, "storage")
 
     @head(
         operation_id="tableExists",
@@ -114,10 +113,9 @@ class TableController(Controller):
         purge_requested: Annotated[bool, QueryParameter(name="purgeRequested")] = False,
     ) -> None:
         """Removes the table, and with `purgeRequested` its files, some time later."""
-        if purge_requested and request.kernel.purge.drops.purges_at_once:
-            await in_storage_thread(partial(_drop, request, purge=True))
-        else:
-            await sync_to_thread(_drop, request, purge=purge_requested)
+        purges_now = purge_requested and request.kernel.purge.drops.purges_at_once
+        work = partial(_drop, request, purge=purge_requested)
+        await request.admitted.run(work, "storage" if purges_now else "store")
 
 
 def _drop(request: CatalogRequest, *, purge: bool) -> None:

@@ -15,9 +15,7 @@ from floecat.runtime import Kernel
 from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.management.purge_metrics import StoreGauges
-from floecat_rest.process.authentication import Authenticator
 from floecat_rest.process.process_metrics import ProcessMetrics
-from floecat_rest.process.readiness import Readiness
 
 __all__ = ["Health", "HealthController", "MetricsPageController"]
 
@@ -47,8 +45,8 @@ class HealthController(Controller):
         With logins, 503 as well until the keys of the issuer were fetched once.
         """
         services = request.services
-        await cast("Readiness", services.readiness).check(request.kernel.store)
-        await cast("Authenticator", services.authenticator).check()
+        await services.readiness.check(request.kernel.store)
+        await services.authenticator.check()
         return Health("ready")
 
 
@@ -64,7 +62,7 @@ class MetricsPageController(PrometheusController):
         cast("ProcessMetrics", request.services.process_metrics).update()
         answer = cast("Response[bytes]", await PrometheusController.get.fn(self))
         try:
-            gauges = await cast("Readiness", request.services.gauges).ask(partial(_gauges, request.kernel))
+            gauges = await request.services.gauges.ask(partial(_gauges, request.kernel))
         except UnavailableError:
             return answer
         answer.content += generate_latest(gauges)

@@ -1,41 +1,36 @@
-"""Admission of requests to the memory of the process."""
+"""Admission of requests to the memory and the threads of the process."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from typing import Self, TypeVar
 
-from floecat.working_memory import Reservation, WorkingMemory
+from floecat.working_memory import Reservation
+from floecat_rest.process.request_threads import WaitsFor
 from floecat_rest.process.services import Services
 
-__all__ = ["Admission", "AdmittedRequest"]
+__all__ = ["AdmittedRequest"]
 
-
-class Admission:
-    """Admits requests.
-
-    A request holds memory from its body to the start of its answer. Requests with large bodies take turns,
-    once their bodies are there.
-    """
-
-    def __init__(self, services: Services) -> None:
-        self.memory = services.working_memory
-        # of what needs more than the whole budget, one runs at a time
-        self.turns = WorkingMemory(1, wait_ms=services.settings.limits.working_memory_wait_ms)
-
-    def request(self) -> AdmittedRequest:
-        """The work of a request, a context: what it holds is given back at the end."""
-        return AdmittedRequest(self)
+T = TypeVar("T")
 
 
 class AdmittedRequest:
-    """What one request holds."""
+    """One request, a context: what it holds, and the threads that its work runs in.
 
-    __slots__ = ("_held", "_limits", "_turn")
+    It holds memory from its body to the start of its answer. Requests with large bodies take turns, once
+    their bodies are there.
 
-    def __init__(self, limits: Admission) -> None:
-        self._limits = limits
-        self._held = limits.memory.work()
+    Attributes:
+        store: returns the name of the object store that it may wait for, None for none.
+    """
+
+    __slots__ = ("_held", "_services", "_turn", "store")
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._held = services.working_memory.work()
         self._turn: Reservation | None = None
+        self.store: Callable[[], str | None] = lambda: None
 
     def __enter__(self) -> Self:
         self._held.__enter__()
@@ -65,5 +60,14 @@ class AdmittedRequest:
         Raises:
             UnavailableError: others had it all the time.
         """
-        self._turn = self._limits.turns.work()
+        self._turn = self._services.turns.work()
         await self._turn.take_async(size_bytes)
+
+    async def run(self, work: Callable[[], T], waits_for: WaitsFor = "store", *, at_once: bool = False) -> T:
+        """Run work in a thread; see `RequestThreads.run`.
+
+        Raises:
+            UnavailableError: no thread was free for it in time, or too many calls wait already.
+        """
+        store = self.store() if waits_for == "storage" else None
+        return await self._services.threads.run(work, waits_for, store=store, at_once=at_once)

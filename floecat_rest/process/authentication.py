@@ -10,7 +10,7 @@ from floecat.auth.authentication import Authentication
 from floecat.auth.principals import Principal
 from floecat.errors import SettingsError, UnavailableError
 from floecat.fair_queue import name_account
-from floecat_rest.process.threads import in_login_thread
+from floecat_rest.process.request_threads import RequestThreads
 
 __all__ = ["Authenticator"]
 
@@ -20,8 +20,9 @@ _log = logging.getLogger(__name__)
 class Authenticator:
     """Authenticates requests by their headers."""
 
-    def __init__(self, authentication: Authentication) -> None:
+    def __init__(self, authentication: Authentication, threads: RequestThreads) -> None:
         self._authentication = authentication
+        self._threads = threads
 
     @property
     def token_url(self) -> str | None:
@@ -35,7 +36,7 @@ class Authenticator:
             UnavailableError: there are no keys, or no thread.
         """
         try:
-            await in_login_thread(self._authentication.check)
+            await self._threads.run(self._authentication.check, "login")
         except SettingsError as error:
             _log.error("%s", error.message)
             raise UnavailableError("The settings and the token issuer contradict each other") from None
@@ -54,6 +55,7 @@ class Authenticator:
         principal = authentication.remembered(credentials)
         if principal is None:
             # verifying may fetch the keys of the issuer, so it must not hold up the event loop
-            principal = await in_login_thread(partial(authentication.verify, credentials))
+            verify = partial(authentication.verify, credentials)
+            principal = await self._threads.run(verify, "login")
         name_account(principal.account_id)
         return principal

@@ -15,7 +15,7 @@ from prometheus_client import Counter, Gauge
 
 from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
-from floecat_rest.process.threads import RequestThreads
+from floecat_rest.process.request_threads import RequestThreads
 
 __all__ = ["ProcessMetrics"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from floecat.errors import StoreUnavailableError
-from floecat_rest.process.threads import HandlerThreads
+from floecat_rest.process.request_threads import BoundedThreads
 
 __all__ = ["Readiness"]
 
@@ -31,7 +31,7 @@ class Readiness:
     def __init__(self, *, timeout_ms: int) -> None:
         """Sets how long an answer is waited for."""
         self._timeout_ms = timeout_ms
-        self._threads = HandlerThreads(1)
+        self._threads = BoundedThreads(1)
         self._asked: asyncio.Future[Any] | None = None
 
     async def check(self, store: Answering) -> None:

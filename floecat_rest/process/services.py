@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from floecat.auth.authentication import open_authentication
 from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
 from floecat.settings import Settings
@@ -11,7 +12,7 @@ from floecat.working_memory import WorkingMemory
 from floecat_rest.process.authentication import Authenticator
 from floecat_rest.process.process_metrics import ProcessMetrics
 from floecat_rest.process.readiness import Readiness
-from floecat_rest.process.threads import RequestThreads
+from floecat_rest.process.request_threads import RequestThreads
 
 __all__ = ["Services"]
 
@@ -24,25 +25,24 @@ class Services:
     kernel: Kernel | None = None
     """Set when the application has started."""
 
-    readiness: Readiness | None = None
-    """Likewise."""
-
-    gauges: Readiness | None = None
-    """Likewise. Asks the store for gauges."""
-
     process_metrics: ProcessMetrics | None = None
     """Likewise."""
 
-    threads: RequestThreads | None = None
-    """Likewise."""
-
-    authenticator: Authenticator | None = None
-    """Set by the application."""
-
     def __post_init__(self) -> None:
-        """Make what needs only settings."""
+        """Make what needs only settings.
+
+        Raises:
+            SettingsError: `auth-mode=oidc` has no usable source of keys.
+        """
         self.memory = MemoryBudget(self.settings.cache.memory)
         limits = self.settings.limits
         self.working_memory = WorkingMemory(
             limits.working_memory_bytes, wait_ms=limits.working_memory_wait_ms
         )
+        # of large bodies, one is worked on at a time
+        self.turns = WorkingMemory(1, wait_ms=limits.working_memory_wait_ms)
+        self.threads = RequestThreads(self.settings)
+        self.authenticator = Authenticator(open_authentication(self.settings, self.memory), self.threads)
+        self.readiness = Readiness(timeout_ms=self.settings.store.timeout_ms)
+        # asks the store for gauges
+        self.gauges = Readiness(timeout_ms=self.settings.store.timeout_ms)

@@ -53,6 +53,11 @@ class FairQueue(Generic[T]):
         """How many items of an account there are."""
         return len(self._items.get(account, ()))
 
+    @property
+    def first(self) -> T:
+        """The item that comes next; there must be one."""
+        return next(iter(self._items.values()))[0]
+
     def append(self, item: T) -> None:
         """Add an item behind those of its account."""
         self._items.setdefault(item.account, deque()).append(item)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -20,11 +19,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from functools import cached_property
 from threading import Lock
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from floecat.allocator import trim_soon
 from floecat.errors import UnavailableError
-from floecat.fair_queue import FairQueue, current_account
+from floecat.fair_queue import current_account
+from floecat.gate import Gate, Waiter
 
 __all__ = [
     "Reservation",
@@ -49,10 +49,13 @@ class WorkingMemoryError(UnavailableError):
     """Others held the budget all the time."""
 
 
-class _Waiter(NamedTuple):
-    size_bytes: int
-    granted: Future[None]
-    account: Hashable
+class _Part(Waiter):
+    """Bytes that a request asks for; `granted` is done when it has them."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(size_bytes)
+        self.granted: Final[Future[None]] = Future()
+        self.granted.set_running_or_notify_cancel()  # it can no longer be cancelled
 
 
 class WorkingMemory:
@@ -65,87 +68,62 @@ class WorkingMemory:
             total_bytes: of all requests together.
             wait_ms: how long a request waits for its part.
         """
-        self._total_bytes = total_bytes
-        self._wait_s = wait_ms / 1000
-        self._free_bytes = total_bytes
-        self._waiters: FairQueue[_Waiter] = FairQueue()
-        self._first: deque[_Waiter] = deque()
-        """Those who hold bytes, and wait for more."""
+        self._gate: Gate[_Part] = Gate(total_bytes)
         self._lock = Lock()
+        self.total_bytes: Final = total_bytes
+        self.wait_s: Final = wait_ms / 1000
+        """How long a request waits, in seconds."""
 
     @cached_property
     def turns(self) -> WorkingMemory:
         """Large answers, of which one is made at a time: decoding and rendering them hold the interpreter."""
-        return WorkingMemory(1, wait_ms=round(self._wait_s * 1000))
+        return WorkingMemory(1, wait_ms=round(self.wait_s * 1000))
 
     def work(self) -> Reservation:
         """The work of one request, a context: what `take_memory` reserves inside is given back at the end."""
         return Reservation(self)
 
     @property
-    def total_bytes(self) -> int:
-        """The whole budget."""
-        return self._total_bytes
-
-    @property
-    def wait_s(self) -> float:
-        """How long a request waits, in seconds."""
-        return self._wait_s
-
-    @property
     def is_waited_for(self) -> bool:
         """Whether requests wait for bytes that others hold."""
-        return bool(self._first or self._waiters)
+        return bool(self._gate)
 
     def waiting(self, account: Hashable) -> int:
         """How many requests of an account wait."""
         with self._lock:
-            return self._waiters.waiting(account)
+            return self._gate.waiting(account)
 
-    def ask(self, size_bytes: int, *, first: bool) -> _Waiter:
-        """Asks for bytes; `granted` of the result is done when they are there.
+    def ask(self, part: _Part, *, first: bool) -> None:
+        """Asks for bytes.
 
         Args:
-            size_bytes: at most `total_bytes`.
+            part: at most `total_bytes`.
             first: whether others are holding bytes for this: those who hold some and wait for more go first.
         """
-        waiter = _Waiter(size_bytes, Future(), current_account())
-        waiter.granted.set_running_or_notify_cancel()  # it can no longer be cancelled
         with self._lock:
-            if first:
-                self._first.appendleft(waiter)
+            if self._gate.enter(part, first=first):
+                part.granted.set_result(None)
             else:
-                self._waiters.append(waiter)
-        self._grant()
-        return waiter
+                self._gate.wait(part, first=first)
 
-    def withdraw(self, waiter: _Waiter) -> bool:
+    def withdraw(self, part: _Part) -> bool:
         """Stops waiting; `False` if the bytes were granted meanwhile."""
         with self._lock:
-            if waiter in self._first:
-                self._first.remove(waiter)
-            elif not self._waiters.remove(waiter):
-                return False
-        self._grant()
-        return True
+            is_withdrawn = self._gate.withdraw(part)
+            granted = self._gate.grant()
+        _grant(granted)
+        return is_withdrawn
 
     def give_back(self, size_bytes: int) -> None:
         """Ends the use of granted bytes."""
         with self._lock:
-            self._free_bytes += size_bytes
-        self._grant()
+            granted = self._gate.leave(size_bytes)
+        _grant(granted)
 
-    def _grant(self) -> None:
-        granted = []
-        with self._lock:
-            while queue := self._first or self._waiters:
-                if next(iter(queue)).size_bytes > self._free_bytes:
-                    break
-                waiter = queue.popleft()
-                self._free_bytes -= waiter.size_bytes
-                granted.append(waiter.granted)
-        for future in granted:
-            future.set_result(None)
+
+def _grant(parts: list[_Part]) -> None:
+    for part in parts:
+        part.granted.set_result(None)
 
 
 class Reservation:
@@ -182,15 +160,15 @@ class Reservation:
         Raises:
             WorkingMemoryError: others held the budget all the time.
         """
-        waiter = self._ask(size_bytes)
-        if waiter is None:
+        part = self._ask(size_bytes)
+        if part is None:
             return
         try:
             with self._timed():
-                waiter.granted.result(self._left_s if self.waits else 0)
+                part.granted.result(self._left_s if self.waits else 0)
         except FutureTimeoutError:
-            self._give_up(waiter)
-        self._held_bytes += waiter.size_bytes
+            self._give_up(part)
+        self._held_bytes += part.units
 
     async def take_async(self, size_bytes: int) -> None:
         """As `take`, from an event loop.
@@ -198,21 +176,21 @@ class Reservation:
         Raises:
             WorkingMemoryError: others held the budget all the time.
         """
-        waiter = self._ask(size_bytes)
-        if waiter is None:
+        part = self._ask(size_bytes)
+        if part is None:
             return
         try:
-            if not waiter.granted.done():
+            if not part.granted.done():
                 with self._timed():
                     async with asyncio.timeout(self._left_s):
-                        await asyncio.wrap_future(waiter.granted)
+                        await asyncio.wrap_future(part.granted)
         except TimeoutError:
-            self._give_up(waiter)
+            self._give_up(part)
         except asyncio.CancelledError:
-            if not self._memory.withdraw(waiter):
-                self._memory.give_back(waiter.size_bytes)
+            if not self._memory.withdraw(part):
+                self._memory.give_back(part.units)
             raise
-        self._held_bytes += waiter.size_bytes
+        self._held_bytes += part.units
 
     def take_turn(self, size_bytes: int) -> None:
         """Waits for its turn among large answers, before it holds memory for one.
@@ -271,16 +249,20 @@ class Reservation:
         finally:
             self._waited_s += time.monotonic() - begun_s
 
-    def _ask(self, size_bytes: int) -> _Waiter | None:
+    def _ask(self, size_bytes: int) -> _Part | None:
         self._taken_bytes += size_bytes
         if self._taken_bytes <= max(_FREE_BYTES, self._held_bytes):
             return None
         whole_steps = -(-self._taken_bytes // _STEP_BYTES) * _STEP_BYTES
         lacking = min(whole_steps, self._memory.total_bytes) - self._held_bytes
-        return self._memory.ask(lacking, first=self._held_bytes > 0) if lacking > 0 else None
+        if lacking <= 0:
+            return None
+        part = _Part(lacking)
+        self._memory.ask(part, first=self._held_bytes > 0)
+        return part
 
-    def _give_up(self, waiter: _Waiter) -> None:
-        if self._memory.withdraw(waiter):
+    def _give_up(self, part: _Part) -> None:
+        if self._memory.withdraw(part):
             self._taken_bytes = self._held_bytes
             raise WorkingMemoryError(
                 "Too many large requests at once: floecat.limits.working-memory-bytes were in use for"

@@ -12,7 +12,7 @@ from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import take_memory
 from floecat_rest.http.bodies import Bodies
-from floecat_rest.process.admission import Admission
+from floecat_rest.process.admission import AdmittedRequest
 from floecat_rest.process.services import Services
 
 MIB = 1 << 20
@@ -35,12 +35,11 @@ class Service:
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.read: list[int] = []
-        services = Services(settings)
-        self.admission = Admission(services)
-        self.bodies = Bodies(services, patience_s=patience_s)
+        self.services = Services(settings)
+        self.bodies = Bodies(self.services, patience_s=patience_s)
 
     async def work(self, receive: Any, **headers: str) -> None:
-        with self.admission.request() as admitted:
+        with AdmittedRequest(self.services) as admitted:
             self.read.append(len(await self.bodies.read(admitted, _headers(headers), receive)))
             await self.may_answer.wait()
             admitted.release()
@@ -170,7 +169,7 @@ def test_what_is_refused_by_its_length_is_not_read_and_takes_nothing(length: str
         async def receive() -> Any:
             raise AssertionError("it was read")
 
-        with service.admission.request() as admitted:
+        with AdmittedRequest(service.services) as admitted:
             with pytest.raises(BadRequestError, match=r"max-request-body-bytes|Invalid content-length"):
                 await service.bodies.read(admitted, [(b"content-length", length.encode())], receive)
             await service.post(bytes(4 * MIB), content_length=str(4 * MIB))
@@ -194,7 +193,7 @@ def test_what_handlers_inflate_counts_for_their_request() -> None:
         settings = Settings(limits=LimitSettings(working_memory_bytes=4 * MIB, working_memory_wait_ms=0))
         services = Services(settings)
 
-        with Admission(services).request():
+        with AdmittedRequest(services):
             await asyncio.to_thread(take_memory, 4 * MIB)
             with services.working_memory.work(), pytest.raises(UnavailableError):
                 take_memory(2 * MIB)

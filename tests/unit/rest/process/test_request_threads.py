@@ -7,9 +7,9 @@ import weakref
 from collections import Counter
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 
 import pytest
-from litestar.concurrency import sync_to_thread
 from litestar.handlers import HTTPRouteHandler
 
 from floecat.errors import StoreUnavailableError, UnavailableError
@@ -19,22 +19,18 @@ from floecat.settings.limits import LimitSettings
 from floecat.working_memory import WorkingMemory, take_memory
 from floecat_rest.app import CONTROLLERS
 from floecat_rest.http.options import WITHOUT_STORAGE
-from floecat_rest.process.threads import (
-    HandlerThreads,
-    RequestThreads,
-    in_login_thread,
-    in_storage_thread,
-    name_store,
-    use_storage_threads,
-)
+from floecat_rest.process.request_threads import BoundedThreads, RequestThreads
+
+
+def submit(threads, function, *arguments):
+    return threads.submit(partial(function, *arguments))
 
 
 def run(work, max_threads=4, queue_wait_ms=None):
     async def main():
-        threads = HandlerThreads(max_threads, queue_wait_ms=queue_wait_ms)
-        asyncio.get_running_loop().set_default_executor(threads)
+        threads = BoundedThreads(max_threads, queue_wait_ms=queue_wait_ms)
         try:
-            return await work(asyncio.get_running_loop(), threads)
+            return await work(threads)
         finally:
             threads.shutdown()
 
@@ -42,13 +38,13 @@ def run(work, max_threads=4, queue_wait_ms=None):
 
 
 def test_results_and_errors_come_back():
-    async def work(loop, _):
-        assert await loop.run_in_executor(None, max, 1, 2) == 2
+    async def work(threads):
+        assert await submit(threads, max, 1, 2) == 2
         with pytest.raises(ZeroDivisionError):
-            await loop.run_in_executor(None, lambda: 1 / 0)
+            await submit(threads, lambda: 1 / 0)
         with pytest.raises(RuntimeError, match="StopIteration"):
-            await loop.run_in_executor(None, next, iter(()))
-        return await loop.run_in_executor(None, threading.current_thread)
+            await submit(threads, next, iter(()))
+        return await submit(threads, threading.current_thread)
 
     assert run(work) is not threading.current_thread()
 
@@ -65,16 +61,16 @@ def test_work_is_done_at_the_same_time_up_to_the_limit():
         with lock:
             running -= 1
 
-    async def work(loop, _):
-        await asyncio.gather(*(loop.run_in_executor(None, busy) for _ in range(12)))
+    async def work(threads):
+        await asyncio.gather(*(submit(threads, busy) for _ in range(12)))
 
     run(work, max_threads=3)
     assert peak == 3
 
 
 def test_one_request_at_a_time_keeps_to_few_threads():
-    async def work(loop, _):
-        return {await loop.run_in_executor(None, threading.get_ident) for _ in range(200)}
+    async def work(threads):
+        return {await submit(threads, threading.get_ident) for _ in range(200)}
 
     # A thread may not be back at the queue yet when the next call comes.
     assert len(run(work, max_threads=200)) < 100
@@ -84,15 +80,15 @@ def test_work_goes_on_when_its_caller_is_gone_and_does_not_start_later():
     started, go_on, done = threading.Event(), threading.Event(), threading.Event()
     late = []
 
-    async def work(loop, _):
-        first = loop.run_in_executor(None, lambda: started.set() or (go_on.wait(120) and done.set()))
-        second = loop.run_in_executor(None, late.append, 1)
+    async def work(threads):
+        first = submit(threads, lambda: started.set() or (go_on.wait(120) and done.set()))
+        second = submit(threads, late.append, 1)
         while not started.is_set():
             await asyncio.sleep(0.01)
         first.cancel()
         second.cancel()
         go_on.set()
-        return await loop.run_in_executor(None, done.wait, 20)
+        return await submit(threads, done.wait, 20)
 
     assert run(work, max_threads=1)
     assert late == []
@@ -102,9 +98,8 @@ def test_shutdown_leaves_behind_a_thread_that_hangs():
     hang, ended = threading.Event(), threading.Event()
 
     async def main():
-        threads = HandlerThreads(1, ends_within_s=0.1)
-        asyncio.get_running_loop().set_default_executor(threads)
-        asyncio.get_running_loop().run_in_executor(None, lambda: hang.wait(120) and ended.set())
+        threads = BoundedThreads(1, ends_within_s=0.1)
+        threads.submit(lambda: hang.wait(120) and ended.set())
         threads.shutdown()
         threads.shutdown()
 
@@ -117,13 +112,11 @@ def test_shutdown_leaves_behind_a_thread_that_hangs():
 def test_shutdown_finishes_what_was_submitted():
     finished = []
 
-    async def work(loop, threads):
-        futures = [
-            loop.run_in_executor(None, lambda: time.sleep(0.01) or finished.append(1)) for _ in range(6)
-        ]
+    async def work(threads):
+        futures = [submit(threads, lambda: time.sleep(0.01) or finished.append(1)) for _ in range(6)]
         threads.shutdown()
         with pytest.raises(RuntimeError, match="shut down"):
-            loop.run_in_executor(None, int)
+            submit(threads, int)
         await asyncio.gather(*futures)
 
     run(work, max_threads=2)
@@ -134,10 +127,10 @@ def test_an_idle_thread_keeps_nothing_alive():
     class Held:
         pass
 
-    async def work(loop, _):
+    async def work(threads):
         held = Held()
         seen = weakref.ref(held)
-        await loop.run_in_executor(None, id, held)
+        await submit(threads, id, held)
         del held
         async with asyncio.timeout(120):
             while seen() is not None:
@@ -149,10 +142,10 @@ def test_an_idle_thread_keeps_nothing_alive():
 def test_a_call_that_finds_no_thread_in_time_is_refused_and_never_runs():
     goes_on, ran = threading.Event(), []
 
-    async def work(loop, _):
-        busy = loop.run_in_executor(None, goes_on.wait, 120)
+    async def work(threads):
+        busy = submit(threads, goes_on.wait, 120)
         with pytest.raises(UnavailableError, match="queue-wait-ms") as error:
-            await loop.run_in_executor(None, ran.append, "refused")
+            await submit(threads, ran.append, "refused")
         assert error.value.retry_after_s > 0
         goes_on.set()
         assert await busy
@@ -164,13 +157,13 @@ def test_a_call_that_finds_no_thread_in_time_is_refused_and_never_runs():
 def test_a_call_that_runs_is_not_refused_however_long_it_takes():
     first_ends, begun, second_ends = threading.Event(), threading.Event(), threading.Event()
 
-    async def work(loop, _):
-        first = loop.run_in_executor(None, first_ends.wait, 120)
-        second = loop.run_in_executor(None, lambda: begun.set() or second_ends.wait(120))
+    async def work(threads):
+        first = submit(threads, first_ends.wait, 120)
+        second = submit(threads, lambda: begun.set() or second_ends.wait(120))
         first_ends.set()
         begun.wait(120)  # on the event loop: meanwhile it cannot be refused
         with pytest.raises(UnavailableError, match="queue-wait-ms"):
-            await loop.run_in_executor(None, int)
+            await submit(threads, int)
         second_ends.set()
         assert await first
         assert await second
@@ -182,17 +175,17 @@ def test_one_call_more_than_may_wait_is_refused_at_once_and_never_runs():
     most, goes_on, ran = LimitSettings().queued_requests, threading.Event(), []
 
     async def main():
-        threads = HandlerThreads(1, queue_wait_ms=60_000, most_queued=most)
+        threads = BoundedThreads(1, queue_wait_ms=60_000, most_queued=most)
         begun = threading.Event()
-        busy = threads.submit(lambda: begun.set() or goes_on.wait(120))
+        busy = submit(threads, lambda: begun.set() or goes_on.wait(120))
         begun.wait(120)
-        waiting = [threads.submit(ran.append, number) for number in range(most)]
+        waiting = [submit(threads, ran.append, number) for number in range(most)]
         with pytest.raises(UnavailableError, match=rf"floecat.limits.queued-requests \({most}\)") as error:
-            threads.submit(ran.append, "refused")
+            submit(threads, ran.append, "refused")
         assert error.value.retry_after_s > 0
         goes_on.set()
         await asyncio.gather(busy, *waiting)
-        await threads.submit(ran.append, "later")
+        await submit(threads, ran.append, "later")
         threads.shutdown()
 
     asyncio.run(main())
@@ -202,12 +195,11 @@ def test_one_call_more_than_may_wait_is_refused_at_once_and_never_runs():
 def of_store(threads, store, call, *arguments, account=None):
     """Submits a call that waits for a store."""
 
-    def submit():
+    def submitted():
         name_account(account)
-        name_store(lambda: store)
-        return threads.submit(call, *arguments)
+        return threads.submit(partial(call, *arguments), store=store)
 
-    return copy_context().run(submit)
+    return copy_context().run(submitted)
 
 
 class TestShareOfAStore:
@@ -215,7 +207,7 @@ class TestShareOfAStore:
 
     def run(self, work, **bounds):
         async def main():
-            threads = HandlerThreads(3, most_of_store=2, **bounds)
+            threads = BoundedThreads(3, most_of_store=2, **bounds)
             hung = threading.Barrier(3, timeout=120)
             busy = [of_store(threads, "hung", hung.wait) for _ in range(2)]
             waiting = await work(threads, lambda call, *given: of_store(threads, "hung", call, *given))
@@ -320,7 +312,7 @@ class TestShareOfAStore:
                 running[store] -= 1
 
         async def main():
-            threads = HandlerThreads(5, most_of_store=3)
+            threads = BoundedThreads(5, most_of_store=3)
             calls = [of_store(threads, store, busy, store) for store in "ab" for _ in range(100)]
             for _ in range(5):
                 assert begun.acquire(timeout=120)
@@ -341,7 +333,7 @@ class TestShareOfAStore:
             assert hung.wait(120)
 
         async def main():
-            threads = HandlerThreads(40, most_of_store=30)
+            threads = BoundedThreads(40, most_of_store=30)
             calls = [of_store(threads, f"hung{number % 12}", hang) for number in range(240)]
             for _ in range(36):
                 assert begun.acquire(timeout=120)
@@ -358,14 +350,14 @@ def test_a_call_whose_caller_is_gone_leaves_its_place_to_others():
     goes_on, ran = threading.Event(), []
 
     async def main():
-        threads = HandlerThreads(1, queue_wait_ms=600_000, most_queued=2)
-        busy = threads.submit(goes_on.wait, 120)
+        threads = BoundedThreads(1, queue_wait_ms=600_000, most_queued=2)
+        busy = submit(threads, goes_on.wait, 120)
         for _ in range(100):
-            gone = threads.submit(ran.append, "gone")
+            gone = submit(threads, ran.append, "gone")
             gone.cancel()
             await asyncio.sleep(0)
         assert threads.waiting == 0
-        others = [threads.submit(ran.append, number) for number in range(2)]
+        others = [submit(threads, ran.append, number) for number in range(2)]
         goes_on.set()
         await asyncio.gather(busy, *others)
         threads.shutdown()
@@ -378,11 +370,11 @@ def test_a_call_that_waited_leaves_memory_when_it_is_done():
     class Held:
         pass
 
-    async def work(loop, _):
+    async def work(threads):
         goes_on, held = threading.Event(), Held()
         seen = weakref.ref(held)
-        busy = loop.run_in_executor(None, goes_on.wait, 120)
-        waiting = loop.run_in_executor(None, id, held)
+        busy = submit(threads, goes_on.wait, 120)
+        waiting = submit(threads, id, held)
         del held
         goes_on.set()
         await asyncio.gather(busy, waiting)
@@ -398,8 +390,8 @@ def test_accounts_take_turns_and_make_room_for_each_other():
     goes_on, ran = threading.Event(), []
 
     async def main():
-        threads = HandlerThreads(1, queue_wait_ms=600_000, most_queued=4)
-        busy = threads.submit(goes_on.wait, 120)
+        threads = BoundedThreads(1, queue_wait_ms=600_000, most_queued=4)
+        busy = submit(threads, goes_on.wait, 120)
         mine = [of_store(threads, None, ran.append, number, account="a") for number in range(4)]
         others = [of_store(threads, None, ran.append, "b", account="b")]
         with pytest.raises(UnavailableError, match=r"queued-requests \(4\)"):
@@ -415,22 +407,22 @@ def test_accounts_take_turns_and_make_room_for_each_other():
 @pytest.mark.parametrize("started", [0, 1])
 def test_calls_are_served_again_after_the_system_started_no_threads(started):
     async def main():
-        threads = HandlerThreads(3, queue_wait_ms=600_000)
+        threads = BoundedThreads(3, queue_wait_ms=600_000)
         goes_on = threading.Event()
-        busy = [threads.submit(goes_on.wait, 120) for _ in range(started)]
+        busy = [submit(threads, goes_on.wait, 120) for _ in range(started)]
         usual = threading.stack_size(1 << 60)  # more than any system has
         try:
             if started:
-                waiting = [threads.submit(abs, -number) for number in range(5)]
+                waiting = [submit(threads, abs, -number) for number in range(5)]
             else:
                 with pytest.raises(UnavailableError, match="the system starts no more"):
-                    threads.submit(int)
+                    submit(threads, int)
                 waiting = []
         finally:
             threading.stack_size(usual)
         goes_on.set()
         assert await asyncio.gather(*busy, *waiting) == [True] * started + [*range(5)] * started
-        assert await asyncio.gather(*(threads.submit(abs, -number) for number in range(5))) == [*range(5)]
+        assert await asyncio.gather(*(submit(threads, abs, -number) for number in range(5))) == [*range(5)]
         threads.shutdown()
 
     asyncio.run(main())
@@ -445,7 +437,6 @@ class TestRequestThreads:
     def run(self, work):
         async def main():
             threads = self.threads = RequestThreads(self.SETTINGS)
-            asyncio.get_running_loop().set_default_executor(threads)
             try:
                 return await work()
             finally:
@@ -456,18 +447,14 @@ class TestRequestThreads:
     def test_work_without_storage_goes_on_while_storage_hangs(self):
         hangs = threading.Event()
 
-        async def hung():
-            use_storage_threads()
-            await sync_to_thread(hangs.wait, 120)
-
         async def work():
-            storage = asyncio.create_task(hung())
+            storage = asyncio.create_task(self.threads.run(lambda: hangs.wait(120), "storage"))
             await asyncio.sleep(0)
             for _ in range(10):
-                await sync_to_thread(int)
+                await self.threads.run(int)
             with pytest.raises(UnavailableError):
-                await in_storage_thread(int)
-            await sync_to_thread(int)  # the request is back in its own threads
+                await self.threads.run(int, "storage")
+            await self.threads.run(int)
             hangs.set()
             await storage
 
@@ -535,11 +522,11 @@ class TestRequestThreads:
         hangs = threading.Event()
 
         async def work():
-            login = asyncio.create_task(in_login_thread(lambda: hangs.wait(120)))
+            login = asyncio.create_task(self.threads.run(lambda: hangs.wait(120), "login"))
             await asyncio.sleep(0)
-            assert await sync_to_thread(int) == 0
+            assert await self.threads.run(int) == 0
             with pytest.raises(UnavailableError):
-                await in_login_thread(int)
+                await self.threads.run(int, "login")
             hangs.set()
             await login
 
@@ -549,10 +536,10 @@ class TestRequestThreads:
         hangs = threading.Event()
 
         async def work():
-            hung = [asyncio.create_task(sync_to_thread(hangs.wait, 120)) for _ in range(20)]
+            hung = [asyncio.create_task(self.threads.run(lambda: hangs.wait(120))) for _ in range(20)]
             await asyncio.sleep(0)
-            assert await in_storage_thread(lambda: 1) == 1
-            assert await in_login_thread(lambda: 2) == 2
+            assert await self.threads.run(lambda: 1, "storage") == 1
+            assert await self.threads.run(lambda: 2, "login") == 2
             hangs.set()
             await asyncio.gather(*hung)
 

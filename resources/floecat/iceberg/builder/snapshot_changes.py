@@ -105,8 +105,7 @@ class SnapshotChanges:
             raise IllegalArgumentError(
                 f"Cannot add snapshot {summary.snapshot_id}: manifest-list is required in v{format_version}"
             )
-        if summary.parent_snapshot_id == summary.snapshot_id:
-            raise IllegalArgumentError(f"Cannot add snapshot {summary.snapshot_id}: it is its own parent")
+        self._check_ancestors(summary)
         self._check_time(summary)
         self._check_sequence_number(summary, format_version)
         if format_version >= _ROW_LINEAGE_VERSION:
@@ -115,6 +114,28 @@ class SnapshotChanges:
         self.last_sequence_number = max(self.last_sequence_number, summary.sequence_number)
         # an id that this request removed is a new snapshot, at the end
         self._added[summary.snapshot_id] = snapshot
+
+    def _check_ancestors(self, summary: SnapshotSummary) -> None:
+        """Refuses a circle, in which readers go on for ever: a parent may come after those that name it."""
+        id, found = summary.snapshot_id, summary.parent_snapshot_id
+        if found != id and not self._is_parent(id):
+            return
+        passed: set[int] = set()
+        while found is not None and found not in passed:
+            if found == id:
+                raise IllegalArgumentError(f"Cannot add snapshot {id}: it is its own ancestor")
+            passed.add(found)
+            parent = self.get(found)
+            found = None if parent is None else parent.parent_snapshot_id
+
+    def _is_parent(self, snapshot_id: int) -> bool:
+        """Whether a snapshot may name an id that is missing as its parent."""
+        if any(each.summary.parent_snapshot_id == snapshot_id for each in self._added.values()):
+            return True
+        base = self._base
+        return base is not None and (
+            snapshot_id in self._removed or snapshot_id in base.snapshot_index.missing_parents
+        )
 
     def _check_time(self, summary: SnapshotSummary) -> None:
         if summary.timestamp_ms - self._now_ms > _DAY_MS:

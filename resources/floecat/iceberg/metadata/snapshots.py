@@ -129,11 +129,12 @@ def check_snapshots(array: Piece) -> None:
 class SnapshotIndex:
     """The position of each snapshot in the encoded array. Immutable; shared between successive documents."""
 
-    __slots__ = ("_entries", "_summaries")
+    __slots__ = ("_entries", "_missing_parents", "_summaries")
 
     def __init__(self, entries: dict[int, _Entry]) -> None:
         self._entries = entries
         self._summaries: tuple[SnapshotSummary, ...] | None = None
+        self._missing_parents: frozenset[int] | None = None
 
     @classmethod
     def of(cls, array: Piece) -> SnapshotIndex:
@@ -178,6 +179,16 @@ class SnapshotIndex:
             self._summaries = tuple(entry.summary for entry in self._entries.values())
         return self._summaries
 
+    @property
+    def missing_parents(self) -> frozenset[int]:
+        """Ids that snapshots name as their parents, and that no snapshot has."""
+        if self._missing_parents is None:
+            parents = {entry.summary.parent_snapshot_id for entry in self._entries.values()}
+            self._missing_parents = frozenset(
+                id for id in parents if id is not None and id not in self._entries
+            )
+        return self._missing_parents
+
     def slice(self, array: Piece, snapshot_id: int) -> Piece:
         """The encoded snapshot, from the array that this index was made of."""
         entry = self._entries[snapshot_id]
@@ -200,7 +211,12 @@ class SnapshotIndex:
             end = start + len(snapshot.raw)
             entries[snapshot.summary.snapshot_id] = _Entry(snapshot.summary, start, end)
             start = end + 1
-        return SnapshotIndex(entries), append_elements(array, [snapshot.raw for snapshot in added])
+        index = SnapshotIndex(entries)
+        if self._missing_parents is not None:  # not looked for again with every commit
+            parents = [snapshot.summary.parent_snapshot_id for snapshot in added]
+            named = self._missing_parents.union(parent for parent in parents if parent is not None)
+            index._missing_parents = named - entries.keys()
+        return index, append_elements(array, [snapshot.raw for snapshot in added])
 
     def without(self, array: Fragment, removed: Set[int]) -> tuple[SnapshotIndex, Fragment]:
         """The index and the array without some snapshots; the others keep their bytes."""

@@ -101,13 +101,26 @@ def test_without_parent_the_sequence_number_may_be_taken(table: TableMetadata) -
         ([add(13, 4, 13)], "Snapshot already exists for id: 13"),
         ([add(14, 4, 13), add(14, 5, 13)], "Snapshot already exists for id: 14"),
         ([add(14, -1, None)], "cannot be negative"),
-        ([add(14, 4, 14)], "Cannot add snapshot 14: it is its own parent"),
+        ([add(14, 4, 14)], "Cannot add snapshot 14: it is its own ancestor"),
+        ([add(15, 4, 14), add(14, 5, 15)], "Cannot add snapshot 14: it is its own ancestor"),
+        ([remove(11), add(11, 4, 13)], "Cannot add snapshot 11: it is its own ancestor"),
         ([add(14, 4, 13, **{"manifest-list": None})], "manifest-list"),
     ],
 )
 def test_refuses(table: TableMetadata, updates: list[dict], message: str) -> None:
     with pytest.raises(IllegalArgumentError, match=message):
         commit(table, *updates)
+
+
+def test_a_snapshot_that_others_name_as_their_parent_is_no_descendant_of_them(table: TableMetadata) -> None:
+    later = commit(table, add(15, 4, 14)).metadata
+    assert later.snapshot_index.missing_parents == {14}
+    later = commit(later, add(16, 5, 15)).metadata
+    with pytest.raises(IllegalArgumentError, match="Cannot add snapshot 14: it is its own ancestor"):
+        commit(later, add(14, 6, 16))
+    filled = commit(later, add(14, 6, 13)).metadata
+    assert filled.snapshot_index.missing_parents == frozenset()
+    assert TableMetadata.parse(filled.to_bytes()).snapshot_index.missing_parents == frozenset()
 
 
 def test_v1_has_no_sequence_numbers() -> None:

@@ -14,14 +14,14 @@ from typing import Protocol
 
 from floecat.settings.limits import LimitSettings
 
-__all__ = ["Connection", "Connections"]
+__all__ = ["ClientConnection", "Connections"]
 
 _log = logging.getLogger("floecat.limits")
 
 _LOG_EVERY_S = 10.0
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """A connection, as it is looked after here."""
 
     transport: asyncio.Transport
@@ -53,11 +53,11 @@ class Connections:
 
     def __init__(self, limits: LimitSettings, *, keep_alive_s: float = 75.0, tick_s: float = 1.0) -> None:
         self.limits = limits
-        self.silent: dict[Connection, None] = {}
-        self.idle: dict[Connection, None] = {}
+        self.silent: dict[ClientConnection, None] = {}
+        self.idle: dict[ClientConnection, None] = {}
         self.keep_alive_s = keep_alive_s
         self.tick_s = tick_s
-        self._open: dict[Connection, None] = {}
+        self._open: dict[ClientConnection, None] = {}
         self._is_ticking = False
         self._last_logged: dict[str, tuple[float, int]] = {}
 
@@ -70,7 +70,7 @@ class Connections:
         reserved = min(self.limits.reserved_descriptors, descriptors // 2)
         return min(self.limits.connections, descriptors - reserved)
 
-    def add(self, connection: Connection) -> bool:
+    def add(self, connection: ClientConnection) -> bool:
         """Take a new connection.
 
         At the bound it takes the place of the one that is silent or idle longest, else of the one whose body
@@ -94,13 +94,13 @@ class Connections:
         self.silent[connection] = None
         return True
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: ClientConnection) -> None:
         """Forget a connection that was lost."""
         self._open.pop(connection, None)
         self.silent.pop(connection, None)
         self.idle.pop(connection, None)
 
-    def _slowest(self) -> Connection | None:
+    def _slowest(self) -> ClientConnection | None:
         # looked for only while no connection is silent, and each new one is silent first
         slowest = max(self._open, key=lambda connection: connection.body_s)
         return slowest if slowest.body_s else None

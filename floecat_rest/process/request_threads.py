@@ -18,7 +18,7 @@ from floecat.errors import StoreUnavailableError, UnavailableError
 from floecat.gate import Gate
 from floecat.settings import Settings
 from floecat.working_memory import current_reservation
-from floecat_rest.process.threads import Call, Threads
+from floecat_rest.process.threads import ThreadCall, Threads
 
 __all__ = ["BoundedThreads", "RequestThreads", "WaitsFor"]
 
@@ -51,7 +51,7 @@ class BoundedThreads(Threads):
             most_of_store: how many threads calls of one store take, fewer beside others; None for any number.
             ends_within_s: how long a shutdown waits for threads in all.
         """
-        gate: Gate[Call] = Gate(most, most_of_group=most_of_store, most_waiting=most_queued)
+        gate: Gate[ThreadCall] = Gate(most, most_of_group=most_of_store, most_waiting=most_queued)
         super().__init__(gate, ends_within_s=ends_within_s)
         self._queue_wait_ms = queue_wait_ms
         self._most_queued = most_queued
@@ -72,7 +72,7 @@ class BoundedThreads(Threads):
             UnavailableError: too many calls wait already, or the system starts no thread.
             RuntimeError: the threads are shut down, or there is no running event loop.
         """
-        call = Call(function, store)
+        call = ThreadCall(function, store)
         waits, crowded_out = self.start(call)
         if crowded_out is not None:
             refusal = self._refusal(f"floecat.limits.queued-requests ({self._most_queued}) wait for them")
@@ -84,12 +84,12 @@ class BoundedThreads(Threads):
             call.future.add_done_callback(partial(self._forget, call, timer))
         return call.future
 
-    def _refuse(self, call: Call) -> None:
+    def _refuse(self, call: ThreadCall) -> None:
         refusal = self._refusal(f"none was free for floecat.limits.queue-wait-ms ({self._queue_wait_ms})")
         if self.withdraw(call):
             call.fail(refusal)
 
-    def _forget(self, call: Call, timer: asyncio.TimerHandle, future: asyncio.Future[Any]) -> None:
+    def _forget(self, call: ThreadCall, timer: asyncio.TimerHandle, future: asyncio.Future[Any]) -> None:
         """Drop what refers to a call that is done, or whose caller is gone: it holds the whole request."""
         timer.cancel()
         if future.cancelled():

@@ -18,12 +18,12 @@ from typing import Any, Final
 from floecat.errors import UnavailableError
 from floecat.gate import Gate, Waiter
 
-__all__ = ["Call", "Threads"]
+__all__ = ["ThreadCall", "Threads"]
 
 _RETRY_AFTER_S: Final = 5
 
 
-class Call(Waiter):
+class ThreadCall(Waiter):
     """A call for a thread, made on the event loop.
 
     Attributes:
@@ -73,7 +73,9 @@ class Call(Waiter):
 class _Thread(threading.Thread):
     """A thread that runs one call after the other. While it is idle, it waits for its own lock."""
 
-    def __init__(self, name: str, next_call: Callable[[_Thread, Call | None], Call | None]) -> None:
+    def __init__(
+        self, name: str, next_call: Callable[[_Thread, ThreadCall | None], ThreadCall | None]
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self._next_call = next_call
         self._is_idle = threading.Lock()
@@ -111,7 +113,7 @@ class Threads:
     do than its own call. So short calls that come together take few threads, which hinder each other less.
     """
 
-    def __init__(self, gate: Gate[Call], *, ends_within_s: float = 3.0) -> None:
+    def __init__(self, gate: Gate[ThreadCall], *, ends_within_s: float = 3.0) -> None:
         """Sets the bounds.
 
         Args:
@@ -124,7 +126,7 @@ class Threads:
         self._idle: list[_Thread] = []
         self._is_waking = False
         """Whether a thread was woken or started, and has not looked for a call yet."""
-        self._granted: deque[Call] = deque()
+        self._granted: deque[ThreadCall] = deque()
         """Calls behind the gate, that no thread has yet."""
         self._closed = False
         self._ends_within_s = ends_within_s
@@ -136,7 +138,7 @@ class Threads:
         with self._counting:
             return len(self.gate)
 
-    def start(self, call: Call) -> tuple[bool, Call | None]:
+    def start(self, call: ThreadCall) -> tuple[bool, ThreadCall | None]:
         """Have a thread run a call. To be called on the event loop.
 
         Returns:
@@ -162,7 +164,7 @@ class Threads:
             )
         return True, None
 
-    def withdraw(self, call: Call) -> bool:
+    def withdraw(self, call: ThreadCall) -> bool:
         """Take a call back; `False` if a thread has it."""
         with self._counting:
             if call in self._granted:
@@ -215,7 +217,7 @@ class Threads:
             return False
         return True
 
-    def _next_call(self, thread: _Thread, done: Call | None) -> Call | None:
+    def _next_call(self, thread: _Thread, done: ThreadCall | None) -> ThreadCall | None:
         """The next call of a thread; None if the thread is idle now, or is to end.
 
         Args:

@@ -60,7 +60,13 @@ from floecat_rest.management.connectors import (
     ConnectorsController,
 )
 from floecat_rest.management.health import HealthController, MetricsPageController
-from floecat_rest.management.purge_metrics import count_purge
+from floecat_rest.management.job_metrics import count_purge
+from floecat_rest.management.jobs import (
+    CancelJobController,
+    JobController,
+    JobsController,
+    RetryJobController,
+)
 from floecat_rest.management.purges import (
     CancelPurgeController,
     PurgeController,
@@ -126,6 +132,10 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     ConnectorsController,
     ConnectorController,
     ConnectorScanController,
+    JobsController,
+    JobController,
+    RetryJobController,
+    CancelJobController,
     PurgesController,
     PurgeController,
     RetryPurgeController,

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
 from uuid import UUID
 
 from litestar import delete, get, post, put
-from litestar.params import QueryParameter, RawBody
+from litestar.params import RawBody
 
 from floecat.errors import BadRequestError
-from floecat.statistics.capture.control import CaptureInfo
+from floecat.statistics.capture.descriptions import CaptureInfo
 from floecat.statistics.capture.policies import CapturePolicy, PolicyChange
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.management.controllers import ManagementController, listed_after, listed_size, path_id
-from floecat_rest.management.statistics import TABLE
-from floecat_rest.management.statistics_wire import (
-    CapturedSnapshotsResponse,
-    CaptureRequest,
-    ListCapturesResponse,
+from floecat_rest.management.controllers import (
+    ManagementController,
+    StateFilter,
+    TableFilter,
+    listed_size,
+    path_id,
 )
+from floecat_rest.management.job_wire import CaptureResponse, ListCapturesResponse, kind_response
+from floecat_rest.management.statistics import TABLE
+from floecat_rest.management.statistics_wire import CapturedSnapshotsResponse, CaptureRequest
 
 __all__ = [
     "CancelCaptureController",
@@ -56,7 +58,8 @@ class TableCapturesController(ManagementController):
         if sent.all_snapshots:
             if sent != CaptureRequest(all_snapshots=True):
                 raise BadRequestError("Invalid all-snapshots: it goes with no other field")
-            return ListCapturesResponse(captures.backfill(call, request.entry(call)))
+            backfilled = captures.backfill(call, request.entry(call))
+            return ListCapturesResponse([_rendered(each) for each in backfilled])
         made = captures.capture(
             call,
             request.entry(call),
@@ -65,7 +68,7 @@ class TableCapturesController(ManagementController):
             # refused from a minute on; the largest numbers have no milliseconds
             wait_ms=round(max(-1.0, min(sent.wait_seconds, 1e6)) * 1000),
         )
-        return ListCapturesResponse([made])
+        return ListCapturesResponse([_rendered(made)])
 
 
 class CatalogCapturePolicyController(ManagementController):
@@ -129,24 +132,16 @@ class CapturesController(ManagementController):
     def list_captures(
         self,
         request: CatalogRequest,
-        states: Annotated[
-            list[str] | None,
-            QueryParameter(
-                name="state",
-                description="queued, waiting, running, cancelling, succeeded, failed, cancelled; repeatable.",
-            ),
-        ] = None,
-        table: Annotated[
-            str | None, QueryParameter(description="Name of the table, as `outer.inner.name`.")
-        ] = None,
+        states: StateFilter = None,
+        table: TableFilter = None,
         page_token: PageToken = None,
         page_size: PageSize = None,
     ) -> ListCapturesResponse:
         """Captures, oldest first; at most 1,000."""
         found = request.kernel.statistics.captures.page(
-            request.call(), states or (), table, listed_after(page_token), listed_size(page_size)
+            request.call(), states or (), table, page_token, listed_size(page_size)
         )
-        return ListCapturesResponse(found.rows, str(found.rows[-1].id) if found.has_more else None)
+        return ListCapturesResponse([_rendered(each) for each in found.items], found.next_token)
 
 
 class CaptureController(ManagementController):
@@ -155,9 +150,9 @@ class CaptureController(ManagementController):
     path = _CAPTURE
 
     @get(operation_id="loadCapture", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
-    def load_capture(self, request: CatalogRequest) -> CaptureInfo:
+    def load_capture(self, request: CatalogRequest) -> CaptureResponse:
         """The capture, how far it is, and its groups of files."""
-        return request.kernel.statistics.captures.get(request.call(), _capture_id(request))
+        return _rendered(request.kernel.statistics.captures.get(request.call(), _capture_id(request)))
 
 
 class CancelCaptureController(ManagementController):
@@ -166,10 +161,14 @@ class CancelCaptureController(ManagementController):
     path = f"{_CAPTURE}/cancel"
 
     @post(operation_id="cancelCapture", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
-    def cancel_capture(self, request: CatalogRequest) -> CaptureInfo:
+    def cancel_capture(self, request: CatalogRequest) -> CaptureResponse:
         """Cancels a capture with its groups; one that runs stops before its next file."""
-        return request.kernel.statistics.captures.cancel(request.call(), _capture_id(request))
+        return _rendered(request.kernel.statistics.captures.cancel(request.call(), _capture_id(request)))
 
 
 def _capture_id(request: CatalogRequest) -> UUID:
     return path_id(request, "capture", "Capture")
+
+
+def _rendered(capture: CaptureInfo) -> CaptureResponse:
+    return kind_response(capture, CaptureResponse)

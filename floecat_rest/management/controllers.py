@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from litestar import Controller, Request
@@ -12,9 +12,23 @@ from litestar.params import QueryParameter
 
 from floecat.errors import BadRequestError, NotFoundError
 
-__all__ = ["ManagementController", "listed_after", "listed_size", "path_id"]
+__all__ = [
+    "ManagementController",
+    "StateFilter",
+    "TableFilter",
+    "listed_size",
+    "path_id",
+]
 
 _LARGEST_PAGE: Final = 1_000
+
+StateFilter = Annotated[
+    list[str] | None,
+    QueryParameter(name="state", description="State, as the answers have it; repeatable."),
+]
+TableFilter = Annotated[
+    str | None, QueryParameter(description="Name that the table had, as `outer.inner.name`.")
+]
 
 
 async def _check_parameters(request: Request[Any, Any, Any]) -> None:
@@ -63,18 +77,6 @@ def path_id(request: Request[Any, Any, Any], name: str, what: str) -> UUID:
         return UUID(text)
     except ValueError:
         raise NotFoundError(f"{what} does not exist: {text[:80]}") from None
-
-
-def listed_after(page_token: str | None) -> UUID | None:
-    """The id at which the page before ended; None for the first page.
-
-    Raises:
-        BadRequestError: the token is of no listing by ids.
-    """
-    try:
-        return UUID(page_token) if page_token else None
-    except ValueError:
-        raise BadRequestError("Invalid pageToken: not one of this listing") from None
 
 
 def listed_size(page_size: int | None) -> int:

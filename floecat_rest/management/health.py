@@ -14,7 +14,7 @@ from floecat.errors import UnavailableError
 from floecat.runtime import Kernel
 from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest
-from floecat_rest.management.purge_metrics import StoreGauges
+from floecat_rest.management.job_metrics import StoreGauges
 from floecat_rest.process.process_metrics import ProcessMetrics
 
 __all__ = ["Health", "HealthController", "MetricsPageController"]
@@ -58,7 +58,7 @@ class MetricsPageController(PrometheusController):
 
     @get(operation_id="metrics")
     async def get(self, request: CatalogRequest) -> Response[bytes]:
-        """Metrics of all worker processes, and gauges of jobs and purges if the store answers."""
+        """Metrics of all worker processes, and gauges of jobs if the store answers."""
         cast("ProcessMetrics", request.services.process_metrics).update()
         answer = cast("Response[bytes]", await PrometheusController.get.fn(self))
         try:
@@ -70,4 +70,4 @@ class MetricsPageController(PrometheusController):
 
 
 def _gauges(kernel: Kernel) -> StoreGauges:
-    return StoreGauges(kernel.purge.operations.totals(), kernel.jobs.count())
+    return StoreGauges(kernel.jobs.count(), kernel.jobs.oldest_open_ages_ms())

@@ -1,22 +1,23 @@
-"""Purges: the deletion of the files of dropped tables."""
+"""Purges: the jobs that delete the files of dropped tables, under names of their own."""
 
 from __future__ import annotations
 
-from typing import Annotated
 from uuid import UUID
 
 from litestar import get, post
-from litestar.params import FromQuery, QueryParameter
+from litestar.params import FromQuery
 
+from floecat.purge.purge_jobs import PurgeInfo
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
-from floecat_rest.management.controllers import ManagementController, listed_after, listed_size, path_id
-from floecat_rest.management.purge_wire import (
-    ListPurgesResponse,
-    PurgeResponse,
-    list_response,
-    purge_response,
+from floecat_rest.management.controllers import (
+    ManagementController,
+    StateFilter,
+    TableFilter,
+    listed_size,
+    path_id,
 )
+from floecat_rest.management.job_wire import ListPurgesResponse, PurgeResponse, kind_response
 
 __all__ = ["CancelPurgeController", "PurgeController", "PurgesController", "RetryPurgeController"]
 
@@ -33,24 +34,16 @@ class PurgesController(ManagementController):
     def list_purges(
         self,
         request: CatalogRequest,
-        states: Annotated[
-            list[str] | None,
-            QueryParameter(
-                name="state",
-                description="PENDING, RUNNING, SUCCEEDED, DEAD_LETTER or CANCELLED; repeatable.",
-            ),
-        ] = None,
-        table: Annotated[
-            str | None, QueryParameter(description="Name that the table had, as `outer.inner.name`.")
-        ] = None,
+        states: StateFilter = None,
+        table: TableFilter = None,
         page_token: PageToken = None,
         page_size: PageSize = None,
     ) -> ListPurgesResponse:
         """Purges, oldest first, at most 1,000; those that failed for good are in the state `DEAD_LETTER`."""
         found = request.kernel.purge.operations.page(
-            request.call(), states or (), table, listed_after(page_token), listed_size(page_size)
+            request.call(), states or (), table, page_token, listed_size(page_size)
         )
-        return list_response(found.rows, more=found.has_more)
+        return ListPurgesResponse([_rendered(each) for each in found.items], found.next_token)
 
 
 class PurgeController(ManagementController):
@@ -61,7 +54,7 @@ class PurgeController(ManagementController):
     @get(operation_id="loadPurge", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_purge(self, request: CatalogRequest) -> PurgeResponse:
         """The purge, how far it is, and the files that could not be deleted."""
-        return purge_response(request.kernel.purge.operations.get(request.call(), _purge_id(request)))
+        return _rendered(request.kernel.purge.operations.get(request.call(), _purge_id(request)))
 
 
 class RetryPurgeController(ManagementController):
@@ -72,7 +65,7 @@ class RetryPurgeController(ManagementController):
     @post(operation_id="retryPurge", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def retry_purge(self, request: CatalogRequest) -> PurgeResponse:
         """Makes a purge due now that failed for good or was cancelled."""
-        return purge_response(request.kernel.purge.operations.retry(request.call(), _purge_id(request)))
+        return _rendered(request.kernel.purge.operations.retry(request.call(), _purge_id(request)))
 
 
 class CancelPurgeController(ManagementController):
@@ -83,9 +76,14 @@ class CancelPurgeController(ManagementController):
     @post(operation_id="cancelPurge", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_purge(self, request: CatalogRequest, force: FromQuery[bool] = False) -> PurgeResponse:
         """Cancels a purge that has not begun; with `force` one that has, which then stops halfway."""
-        purges = request.kernel.purge.operations
-        return purge_response(purges.cancel(request.call(), _purge_id(request), force=force))
+        return _rendered(
+            request.kernel.purge.operations.cancel(request.call(), _purge_id(request), force=force)
+        )
 
 
 def _purge_id(request: CatalogRequest) -> UUID:
     return path_id(request, "purge", "Job")
+
+
+def _rendered(purge: PurgeInfo) -> PurgeResponse:
+    return kind_response(purge, PurgeResponse)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
+from floecat.statistics.capture.control import SnapshotCapture
 from floecat.statistics.constraints import Constraint, SnapshotConstraints
 from floecat.statistics.index_artifacts import IndexArtifact
 from floecat.statistics.records import StatisticsRecord
@@ -16,7 +16,6 @@ __all__ = [
     "CapturedSnapshotsResponse",
     "ConstraintsRequest",
     "IndexArtifactsResponse",
-    "ListCapturesResponse",
     "ListConstraintsResponse",
     "PutIndexArtifactsRequest",
     "PutResponse",
@@ -85,13 +84,6 @@ class CaptureRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True)
     """Read files again whose statistics are stored."""
     wait_seconds: float = 10
     """How long to wait, at most 60. A capture that takes longer is cancelled. 0 only asks for it."""
-
-
-class ListCapturesResponse(msgspec.Struct, rename="kebab"):
-    """Captures, oldest first."""
-
-    captures: Sequence[CaptureInfo]
-    next_page_token: str | None = None
 
 
 class CapturedSnapshotsResponse(msgspec.Struct, rename="kebab"):

@@ -54,6 +54,7 @@ class OperationNotes:
     """Schemas by media type, where the answer is not the struct that the handler returns."""
 
 
+_NO_JOB: Final = {404: "The catalog or the job does not exist."}
 _NO_PURGE: Final = {404: "The catalog or the purge does not exist."}
 _NO_CAPTURE: Final = {404: "The catalog or the capture does not exist."}
 _NO_TABLE: Final = {404: "The catalog or the table does not exist."}
@@ -172,6 +173,12 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "loadConnector": OperationNotes(errors=_NO_CONNECTOR),
     "dropConnector": OperationNotes(errors=_NO_CONNECTOR, replays=True),
     "scanConnector": OperationNotes(errors=_NO_CONNECTOR),
+    "listJobs": OperationNotes(errors={404: "The catalog or the parent does not exist."}),
+    "loadJob": OperationNotes(errors=_NO_JOB),
+    "retryJob": OperationNotes(
+        errors=_NO_JOB | {409: "The job is not in a state to be retried, or another open one does the same."}
+    ),
+    "cancelJob": OperationNotes(errors=_NO_JOB | {409: "The job is finished, or is a purge that has begun."}),
     "listPurges": OperationNotes(errors={404: "The catalog does not exist."}),
     "loadPurge": OperationNotes(errors=_NO_PURGE),
     "retryPurge": OperationNotes(errors=_NO_PURGE | {409: "The purge is not in a state to be retried."}),
@@ -203,6 +210,7 @@ _PATH_PARAMETERS: Final = {
     ),
     "connector": ("Name of the connector.", "lake"),
     "capture": ("Id of the capture.", "0198c7a0-0000-7000-8000-000000000001"),
+    "job": ("Id of the job.", "0198c7a0-0000-7000-8000-000000000001"),
     "purge": ("Id of the purge.", "0198c7a0-0000-7000-8000-000000000001"),
     "document": ("Name of the document.", "iceberg.json"),
 }
@@ -267,7 +275,7 @@ def management_document(routes: Iterable[BaseRoute], security: dict[str, Any]) -
         "info": {
             "title": "Floecat management API",
             "version": floecat.__version__,
-            "description": "Catalogs, connectors, tables, statistics, purges, health: all beside Iceberg.",
+            "description": "Catalogs, connectors, tables, statistics, jobs, health: all beside Iceberg.",
         },
         "servers": [{"url": "/"}],
         "security": [{name: []} for name in security],

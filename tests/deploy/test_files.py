@@ -18,10 +18,9 @@ import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from floecat.purge.purge_operations import PurgeTotals
 from floecat.settings import load_settings
 from floecat_rest import process_metrics, request_log
-from floecat_rest.management.purge_metrics import StoreGauges
+from floecat_rest.management.job_metrics import StoreGauges
 from tests.engines.keycloak.keycloak_server import REALM_FILE, RELEASE
 from tests.engines.pages import blocks
 
@@ -186,8 +185,8 @@ def test_systemd_units(tmp_path: Path) -> None:
 def test_dashboard_and_alerts_use_metrics_that_are_served() -> None:
     assert request_log
     assert process_metrics
-    totals = PurgeTotals({"PENDING": 1, "DEAD_LETTER": 1}, 1)
-    page = (generate_latest() + generate_latest(StoreGauges(totals, {("purge", "failed"): 1}))).decode()
+    gauges = StoreGauges({("purge", "failed"): 1}, {"purge": 1})
+    page = (generate_latest() + generate_latest(gauges)).decode()
     families = list(text_string_to_metric_families(page))
     # samples of what has no labels yet are not on the page, so their names are made up
     served = {"up", *(sample.name for family in families for sample in family.samples)}

@@ -15,9 +15,10 @@ from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, kernel
 from floecat.settings import PurgeSettings, Settings, load_settings
-from floecat.store.jobs.jobs import JobRow
+from floecat.store.jobs.jobs import OPEN_STATES, JobRow
 from tests.faults.answers import Sender
 from tests.faults.deployment import Deployment
+from tests.job_rows import job_rows
 from tests.services.catalog import CatalogServer
 from tests.services.kills import KillableFileIO, KilledError, KillSwitch, killable_store
 from tests.unit.purge.kernels import PurgeBench
@@ -72,7 +73,7 @@ class KilledPurges(PurgeBench):
         self.register(self.live, "live")
 
     def open_jobs(self) -> list[JobRow]:
-        return self.kernel.jobs.list(self.call, states=("queued", "waiting", "running"))
+        return [row for row in job_rows(self.kernel, self.call) if row.state in OPEN_STATES]
 
     def kill_until_done(self) -> None:
         """Lets workers take jobs, and kills most of them somewhere, until no job is open."""
@@ -96,7 +97,7 @@ def test_kills_leak_nothing_and_delete_nothing_of_others(tmp_path: Path, kills: 
     for table in bench.dropped:
         assert set(table.remaining()) == bench.shared.intersection(table.written)
     assert bench.live.remaining() == bench.live.written
-    jobs = bench.kernel.jobs.list(bench.call)
+    jobs = job_rows(bench.kernel, bench.call)
     assert [job.state for job in jobs] == ["succeeded"] * len(bench.dropped)
     completed = [event.job_id for event in bench.events if isinstance(event, PurgeCompleted)]
     # a worker that died behind the COMMIT called no listener
@@ -169,6 +170,6 @@ def test_a_killed_service_purges_everything_once(
     with kernel(load_settings(overrides={"floecat.data-dir": str(deployment.data_dir)})) as opened:
         gateway = opened.settings.gateway
         principal = Principal("anna", gateway.default_account_id)
-        call = opened.catalog.calls.open(principal, gateway.default_prefix)
-        purges.wait_for(lambda: {job.state for job in opened.jobs.list(call)} == {"succeeded"})
+        call = opened.calls.open(principal, gateway.default_prefix)
+        purges.wait_for(lambda: {job.state for job in opened.jobs.list(call)} == {"SUCCEEDED"})
         assert len(opened.jobs.list(call)) == len(purges.dropped)

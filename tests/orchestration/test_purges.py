@@ -15,7 +15,8 @@ import pytest
 from floecat.errors import StorageUnavailableError
 from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.purge.purge_operations import PurgeInfo, PurgeOperations
+from floecat.jobs.operations import JobOperations
+from floecat.purge.purge_jobs import PurgeInfo
 from floecat_assets.definitions import defs
 from floecat_assets.defs.purge.assets import OUTCOMES
 from floecat_assets.defs.purge.orphans import orphan_files
@@ -54,8 +55,8 @@ def table(lakehouse: Lakehouse, name: str) -> TableFiles:
 
 
 def drop(lakehouse: Lakehouse, name: str) -> PurgeInfo:
-    lakehouse.kernel.purge.drops.drop(lakehouse.call(), TableIdentifier(("ns",), name), purge=True)
-    return lakehouse.kernel.purge.operations.list(lakehouse.call(), table=f"ns.{name}")[0]
+    lakehouse.kernel.drops.drop(lakehouse.call(), TableIdentifier(("ns",), name), purge=True)
+    return lakehouse.kernel.purge.operations.list(lakehouse.call(), title=f"ns.{name}")[0]
 
 
 def run(instance: dg.DagsterInstance) -> tuple[dict[str, Any], dg.AssetCheckEvaluation]:
@@ -152,10 +153,10 @@ def test_a_dead_letter_fails_the_check_and_is_reported_once(
 def test_nothing_starts_while_the_store_is_away(
     lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(_self: PurgeOperations, _due_for_ms: int) -> int:
+    def away(_self: JobOperations[Any], _due_for_ms: int) -> int:
         raise StorageUnavailableError("the store is away")
 
-    monkeypatch.setattr(PurgeOperations, "left_over", away)
+    monkeypatch.setattr(JobOperations, "overdue", away)
     skipped = tick(instance)
     assert isinstance(skipped, dg.SkipReason)
     assert skipped.skip_message == "Nothing was checked: the store is away"

@@ -20,7 +20,8 @@ from floecat.commits.commit import CreateTable
 from floecat.fileio.opening import open_fileio
 from floecat.iceberg.schemas.schema import parse_schema
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.statistics.capture.control import CaptureInfo, SnapshotCapture
+from floecat.statistics.capture.control import SnapshotCapture
+from floecat.statistics.capture.descriptions import CaptureInfo
 from floecat.statistics.files.data_files import FileSummaries
 from floecat.statistics.files.summaries import DataFile
 from floecat.statistics.records import FileTarget, StatisticsRecord, content_hash

@@ -50,15 +50,16 @@ def outcomes(
     drained = opened.purge.queue.drain_once()
     context.log.info("purges in process: %s", drained)
     context.log.info("files of removed tables: %s", opened.purge.entry_files.drain_once())
-    totals = opened.purge.operations.totals()
+    purges = opened.purge.operations
+    counts, (oldest_ms,) = purges.count_words(), purges.oldest_open_ages_ms().values()
     return dg.MaterializeResult(
         metadata={
             **ended.metadata(),
             "purge/waiting": drained.waiting,
             "purge/ranges_on_spark": runner.ranges,
             "purge/seconds": round(time.monotonic() - started, 3),
-            **{f"purge/all_{state.lower()}": count for state, count in totals.jobs.items()},
-            "purge/oldest_open_age_s": round(totals.oldest_open_age_ms / 1000, 1),
+            **{f"purge/all_{state.lower()}": count for state, count in counts.items()},
+            "purge/oldest_open_age_s": round(oldest_ms / 1000, 1),
         }
     )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dagster as dg
 
 from floecat.errors import UnavailableError
+from floecat.purge.entry_file_jobs import ENTRY_FILES
+from floecat.purge.purge_jobs import PURGE
 from floecat_assets.defs.purge.assets import outcomes
-from floecat_assets.defs.purge.checks import no_dead_letters
+from floecat_assets.defs.purge.checks import DEAD_LETTERS, no_dead_letters
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.defs.runs import SPARK_TAG, UNFINISHED
 
@@ -42,8 +44,9 @@ def purge_sensor(
     try:
         opened = kernel.open()
         offered = len(opened.purge.large_jobs.offered())
-        left = opened.purge.operations.left_over(LEFT_AFTER_MS)
-        dead = opened.purge.operations.totals().jobs["DEAD_LETTER"]
+        # jobs that delete what the catalog wrote for itself about a removed table count, too
+        left = opened.jobs.of(PURGE, ENTRY_FILES).overdue(LEFT_AFTER_MS)
+        dead = DEAD_LETTERS.count(opened)
     except UnavailableError as error:
         return dg.SkipReason(f"Nothing was checked: {error.message}")
     cursor = context.cursor or "0"

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
+from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION
+from floecat_assets.defs.failed_jobs import FailedJobs
 from floecat_assets.defs.partitions import TABLES
-from floecat_assets.defs.resources import KernelResource
 
 if TYPE_CHECKING:
-    from floecat.runtime import Kernel
     from floecat.statistics.capture.reports import TableReport
 
 __all__ = [
+    "FAILED_CAPTURES",
     "TARGETS",
     "check_results",
     "check_specs",
-    "count_failed",
-    "failed_captures",
     "no_failed_captures",
 ]
 
 TARGETS: Final = dg.AssetKey(["statistics", "targets"])
 """The asset that is checked."""
 
-_KINDS: Final = ("capture", "capture-group", "statistics-file")
-_SHOWN: Final = 50
+FAILED_CAPTURES: Final = FailedJobs(TARGETS, "no_failed_captures", "captures", (CAPTURE, GROUP, PUBLICATION))
+no_failed_captures = FAILED_CAPTURES.check()
+
 _CHECKS: Final[Mapping[str, str]] = {
     "manifests_match_summary": "Data files and rows of the manifests are those of the snapshot's summary.",
     "every_file_captured": "The statistics cover every live data file of the snapshot.",
@@ -69,51 +69,6 @@ def check_results(report: "TableReport | None") -> Iterator[dg.AssetCheckResult]
         passed=missing == 0,
         description=report.problem or f"{report.captured} of {files} data files are captured",
         metadata={"statistics/missing_files": dg.MetadataValue.text(str(missing))},
-    )
-
-
-def count_failed(kernel: "Kernel") -> int:
-    """How many captures, and groups of their files, have used up their attempts."""
-    counts = kernel.jobs.count()
-    return sum(counts.get((kind, "failed"), 0) for kind in _KINDS)
-
-
-def failed_captures(kernel: "Kernel") -> dg.AssetCheckEvaluation:
-    """What the check of failed captures finds."""
-    count = count_failed(kernel)
-    failed = [job for kind in _KINDS for job in kernel.jobs.failed(kind, _SHOWN)]
-    columns = ("id", "kind", "table", "problem")
-    return dg.AssetCheckEvaluation(
-        asset_key=TARGETS,
-        check_name="no_failed_captures",
-        passed=count == 0,
-        description=f"{count} captures, or groups of their files, have used up their attempts"
-        + (": `floecat job show ID` tells why, `floecat job retry ID` tries again" if count else ""),
-        metadata={
-            "statistics/failed": count,
-            "statistics/captures": dg.MetadataValue.table(
-                records=[
-                    dg.TableRecord(
-                        dict(
-                            zip(
-                                columns, (str(job.id), job.kind, job.title, job.last_error or ""), strict=True
-                            )
-                        )
-                    )
-                    for job in failed[:_SHOWN]
-                ],
-                schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),
-            ),
-        },
-    )
-
-
-@dg.asset_check(asset=TARGETS, pool="statistics")
-def no_failed_captures(kernel: KernelResource) -> dg.AssetCheckResult:
-    """No capture has used up its attempts."""
-    found = failed_captures(kernel.open())
-    return dg.AssetCheckResult(
-        passed=found.passed, description=found.description, metadata=dict(found.metadata)
     )
 
 

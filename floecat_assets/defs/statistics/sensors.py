@@ -15,7 +15,7 @@ from floecat_assets.defs.partitions import TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.defs.runs import SPARK_TAG, UNFINISHED
 from floecat_assets.defs.statistics.assets import targets
-from floecat_assets.defs.statistics.checks import count_failed, failed_captures
+from floecat_assets.defs.statistics.checks import FAILED_CAPTURES
 from floecat_assets.defs.statistics.reporting import news_of
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ def capture_sensor(
             pipeline.search_commits()
         finished = pipeline.finished(cursor.finished_at_ms, cursor.job_id, CAPTURES_PER_TICK)
         requests = list(_requests(context.instance, opened))
-        failed = count_failed(opened)
+        failed = FAILED_CAPTURES.count(opened)
     except UnavailableError as error:
         return dg.SkipReason(f"Nothing was looked at, the cursor stays: {error.message}")
     events: list[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation] = list(
         _events(context, opened, finished)
     )
     if failed != cursor.failed:
-        events.append(failed_captures(opened))
+        events.append(FAILED_CAPTURES.evaluate(opened))
     last = finished[-1] if finished else None
     seen = cursor if last is None else _Cursor(last.finished_at_ms, last.job_id)
     return dg.SensorResult(

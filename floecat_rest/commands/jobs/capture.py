@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
-from uuid import UUID
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
-from floecat_rest.commands.jobs.watching import follow
+from floecat_rest.commands.jobs.job_commands import HEAD, TAIL, Columns, IdArgument, JobCommands
 from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
+from floecat_rest.management.job_wire import CaptureResponse, kind_response
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
-    from floecat.statistics.capture.control import CaptureInfo
+    from floecat.statistics.capture.descriptions import CaptureInfo
 
 __all__ = ["app"]
 
@@ -28,9 +25,28 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-IdArgument = Annotated[UUID, typer.Argument(help="Id of the capture, as `floecat capture list` shows it.")]
 
-_HEADINGS = ("id", "table", "snapshot", "state", "attempts", "files", "groups")
+def _groups(capture: CaptureInfo) -> str:
+    ended = sum(group.state == "succeeded" for group in capture.groups)
+    return f"{ended}/{len(capture.groups)}" if capture.groups else "-"
+
+
+_COLUMNS: Columns = {
+    **HEAD,
+    "snapshot": lambda capture: str(capture.snapshot_id),
+    "files": lambda capture: f"{capture.done}/{capture.files}",
+    "groups": _groups,
+    **TAIL,
+    "problem": lambda capture: capture.last_error or capture.problem or "",
+}
+_commands = JobCommands(
+    app,
+    lambda kernel: kernel.statistics.captures,
+    _COLUMNS,
+    lambda capture: kind_response(capture, CaptureResponse),
+)
+_commands.add_list()
+_commands.add_show()
 
 
 @app.command()
@@ -60,7 +76,7 @@ def now(
             wait_ms=round(wait_s * 1000),
             watch=lambda seen: show(f"Capturing {seen.table}: {seen.done:,} of {seen.files:,} files"),
         )
-    _print([made], as_json=as_json)
+    _commands.print([made], as_json=as_json)
     if made.state in ("failed", "cancelled") or (wait_s and made.last_error and made.is_open):
         raise typer.Exit(1)
 
@@ -78,7 +94,7 @@ def backfill(
     identifier = parse_identifier(name)
     made = kernel.statistics.captures.backfill(call, identifier)
     if made or as_json:
-        _print(made, as_json=as_json)
+        _commands.print(made, as_json=as_json)
     else:
         print_plain(f"All snapshots of {written(identifier)} are captured")
 
@@ -111,24 +127,6 @@ def policy(
     }
     rows = ((key, value, found.set_by.get(key, "settings")) for key, value in values.items())
     print_rows(("policy", "value", "set by"), rows)
-
-
-@app.command(name="list")
-@on_catalog
-def list_captures(
-    kernel: Kernel,
-    call: Call,
-    *,
-    state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only captures in this state; repeatable.")
-    ] = None,
-    table: Annotated[
-        str | None, typer.Option("--table", help="Only captures of tables of this name.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List the captures of a catalog, oldest first. Those that failed stay until they are retried."""
-    _print(kernel.statistics.captures.list(call, states=state or (), table=table), as_json=as_json)
 
 
 @app.command()
@@ -164,119 +162,10 @@ def snapshots(
 
 @app.command()
 @on_catalog
-def show(
-    kernel: Kernel,
-    call: Call,
-    capture: IdArgument,
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Show a capture with its groups of files."""
-    found = kernel.statistics.captures.get(call, capture)
-    if as_json:
-        print_json([found])
-        return
-    print_rows(
-        ("capture", str(found.id)),
-        (
-            ("table", found.table),
-            ("snapshot", str(found.snapshot_id)),
-            ("reason", found.reason),
-            ("state", found.state),
-            ("attempts", f"{found.attempts} of {found.max_attempts}"),
-            ("files", f"{found.done} of {found.files}, {found.stored} stored before"),
-            ("worker", found.worker or "-"),
-            ("asked for", f"{written_time(found.created_at_ms)} by {found.created_by}"),
-            ("finished", written_time(found.finished_at_ms)),
-            ("problem", _problem(found) or "-"),
-            *(
-                (f"group {group.number}", f"{group.state}, {group.done} of {group.files} files")
-                for group in found.groups
-            ),
-        ),
-    )
-
-
-@app.command()
-@on_catalog
-def cancel(
-    kernel: Kernel,
-    call: Call,
-    capture: IdArgument,
-) -> None:
+def cancel(kernel: Kernel, call: Call, id: IdArgument, *, as_json: JsonOption = False) -> None:
     """Cancel a capture with its groups. A running one stops before its next file."""
-    found = kernel.statistics.captures.cancel(call, capture)
-    print_plain(f"Capture {found.id} of {found.table} is {found.state}")
+    capture = kernel.statistics.captures.cancel(call, id)
+    _commands.print_outcome(capture, capture.state, as_json=as_json)
 
 
-@app.command()
-@on_catalog
-def watch(
-    kernel: Kernel,
-    call: Call,
-    capture: Annotated[
-        list[UUID] | None, typer.Argument(help="Ids of captures. Default: all that are open.")
-    ] = None,
-    *,
-    interval_s: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between looks.")] = 1.0,
-    as_json: JsonOption = False,
-) -> None:
-    """Follow captures until they end. Exits with 1 if one has failed then."""
-    ended = follow(
-        capture,
-        lambda: kernel.statistics.captures.list(call),
-        lambda id: kernel.statistics.captures.get(call, id),
-        rendered=None if as_json else _rendered,
-        print_changed=print_json if as_json else _print_lines,
-        if_none=None if as_json else "No capture is open: floecat capture list shows those that ended",
-        interval_s=interval_s,
-    )
-    if any(each.state == "failed" for each in ended):
-        raise typer.Exit(1)
-
-
-def _rendered(captures: Sequence[CaptureInfo]) -> Table:
-    table = Table(*_HEADINGS, "problem", box=None, pad_edge=False)
-    for each in captures:
-        table.add_row(*map(Text, (*_row(each), _problem(each))))
-    return table
-
-
-def _print_lines(captures: Sequence[CaptureInfo]) -> None:
-    for each in captures:
-        print_plain("  ".join((*_row(each), _problem(each))).rstrip())
-
-
-def _problem(capture: CaptureInfo) -> str:
-    return capture.last_error or capture.problem or ""
-
-
-def _row(capture: CaptureInfo) -> tuple[str, ...]:
-    ended = sum(group.state == "succeeded" for group in capture.groups)
-    return (
-        str(capture.id),
-        capture.table,
-        str(capture.snapshot_id),
-        capture.state,
-        f"{capture.attempts}/{capture.max_attempts}",
-        f"{capture.done}/{capture.files}",
-        f"{ended}/{len(capture.groups)}" if capture.groups else "-",
-    )
-
-
-def _print(captures: Sequence[CaptureInfo], *, as_json: bool) -> None:
-    if as_json:
-        print_json(captures)
-        return
-    print_rows(
-        (*_HEADINGS, "asked for", "finished", "problem"),
-        (
-            (
-                *_row(each),
-                written_time(each.created_at_ms),
-                written_time(each.finished_at_ms),
-                _problem(each),
-            )
-            for each in captures
-        ),
-    )
+_commands.add_watch()

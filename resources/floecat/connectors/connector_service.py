@@ -201,9 +201,11 @@ class ConnectorService:
         """
         row = self.find(call, name, Privilege.READ_CONNECTORS)
         with self._store.read() as conn:
-            running = jobs.list_all(conn, row.catalog_id, [SCAN_JOB], states=("running",), title=row.name)
-        progress = [msgspec.json.decode(job.progress, type=ScanProgress) for job in running]
-        return msgspec.structs.replace(_info(row), running_scan=next(iter(progress), None))
+            scans = jobs.list_open(conn, SCAN_JOB, str(row.id))
+        running = [
+            msgspec.json.decode(scan.progress, type=ScanProgress) for scan in scans if scan.state == "running"
+        ]
+        return msgspec.structs.replace(_info(row), running_scan=next(iter(running), None))
 
     def drop(self, call: Call, name: str) -> None:
         """Removes a connector; the tables that it found stay.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from uuid import UUID
@@ -37,6 +37,7 @@ from floecat.errors import (
     UnprocessableError,
 )
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
@@ -49,7 +50,7 @@ from floecat.store.jobs import jobs
 from floecat.store.jobs.jobs import JobRow
 from floecat.store.jobs.leases import LeaseLostError
 
-__all__ = ["CatalogTable", "ConnectorScanReport", "ConnectorScans", "FailedTable"]
+__all__ = ["CatalogTable", "ConnectorScanReport", "ConnectorScans", "FailedTable", "ScanInfo"]
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,21 @@ _RETENTION_MS = 7 * 86_400_000
 
 class _ScanPayload(msgspec.Struct, frozen=True):
     connector_id: UUID
+
+
+class ScanInfo(JobInfo, frozen=True, kw_only=True):
+    """A scheduled scan as operators see it."""
+
+    connector_id: UUID
+    folders: int
+    tables: int
+    registered: int
+    failed: int
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """See `ScanProgress`."""
+        return {name: getattr(self, name) for name in ScanProgress.__struct_fields__}
 
 
 class CatalogTable(msgspec.Struct, frozen=True):
@@ -178,6 +194,7 @@ class ConnectorScans:
             max_attempts=_MAX_ATTEMPTS,
             backoff=Backoff(),
             retention_ms=_RETENTION_MS,
+            describe=_describe,
         )
 
     def scan(
@@ -393,6 +410,12 @@ class ConnectorScans:
     def _note(self, row: ConnectorRow, error: str | None) -> None:
         shown = None if error is None else error[:_MAX_ERROR_LENGTH]
         self._store.run(lambda conn: connectors.finish_scan(conn, row.id, self._clock.now_ms(), shown))
+
+
+def _describe(row: JobRow, children: Sequence[JobInfo] | None) -> ScanInfo:
+    progress = msgspec.json.decode(row.progress, type=ScanProgress)
+    connector_id = msgspec.json.decode(row.payload, type=_ScanPayload).connector_id
+    return ScanInfo.of(row, children, connector_id=connector_id, **msgspec.structs.asdict(progress))
 
 
 def _checked(found: object) -> DiscoveredTable:

@@ -10,6 +10,7 @@ from typing import Final
 
 from floecat.clock import Clock
 from floecat.errors import FloecatError
+from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.expiry import Expiry, Sweep
 from floecat.jobs.operations import JobOperations
 from floecat.jobs.queue import JobQueue
@@ -33,7 +34,7 @@ class Background:
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self.jobs = JobOperations(store, clock)
+        self.jobs: JobOperations[JobInfo] = JobOperations(store, clock)
         self.sweeps: dict[str, Sweep] = {"jobs": self.jobs.sweep}
         self._stopped = Event()
         self._starts: list[Callable[[], None]] = []

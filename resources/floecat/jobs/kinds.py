@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.running import RunningJob
 from floecat.store.jobs.job_claims import FIRST_TURN
 from floecat.store.jobs.jobs import JobRow
 
-__all__ = ["Backoff", "JobKind", "Turns", "Work"]
+__all__ = ["Backoff", "Describe", "JobKind", "Turns", "Work"]
 
 _MAX_DOUBLINGS = 40
 
 Work = Callable[[RunningJob], str | None]
 """Does a job. Returns a note for the log, if any; raises `FloecatError` for a failed attempt."""
+
+Describe = Callable[[JobRow, Sequence[JobInfo] | None], JobInfo]
+"""Describes a job to operators, with those that it waits for, which are None in a listing."""
 
 
 class Backoff:
@@ -78,6 +82,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     lock: str | None = None
     """Of the jobs with this lock that are about one subject, one works at a time. It keeps the lock while it
     is put back; its groups, which have the same lock, extend it."""
+    describe: Describe = JobInfo.of
+    is_irreversible: bool = False
+    """What a job did cannot be undone: one that has begun is cancelled by force alone."""
     ended: Callable[[RunningJob, str, str | None], None] | None = None
     """Called by the worker that ended a job, with the state and the error; must not raise."""
     turns: Turns = msgspec.field(default_factory=Turns)

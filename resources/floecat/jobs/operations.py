@@ -1,174 +1,250 @@
-"""What operators do with jobs (list, retry, cancel), and the sweep of those past their retention."""
+"""What operators do with jobs (list, show, retry, cancel), and the sweep of those past their retention."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
+from typing import Any, Final, Generic, TypeVar, cast
 from uuid import UUID
 
 from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
-from floecat.entries.calls import Call
-from floecat.errors import ConflictError, NotFoundError
+from floecat.entries.calls import Call, Page
+from floecat.errors import BadRequestError, ConflictError, NotFoundError
+from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import JobKind
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.jobs import job_claims, jobs
-from floecat.store.jobs.jobs import JobRow
-from floecat.store.record_pages import Fetched
+from floecat.store.jobs import job_claims, jobs, leases
+from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobFilter, JobRow
 
 __all__ = ["JobOperations"]
 
+_STATES: Final = (*OPEN_STATES, *FINISHED_STATES)
+_MOST_CHILDREN: Final = 10_000
 
-class JobOperations:
-    """Jobs of all kinds, seen from outside."""
+I = TypeVar("I", bound=JobInfo)  # noqa: E741
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+
+class JobOperations(Generic[I]):
+    """Jobs of some kinds, seen from outside. Safe to share between threads.
+
+    Attributes:
+        known: all kinds by name. Those that a job waits for are seen with it, of whatever kind.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        known: dict[str, JobKind] | None = None,
+        *,
+        only: Collection[str] = (),
+        noun: str = "Job",
+    ) -> None:
+        """Takes what is seen.
+
+        Args:
+            known: all kinds by name, as others add them.
+            only: names of those that are seen; all if empty.
+            noun: what messages call a job.
+        """
         self._store = store
         self._clock = clock
-        self.kinds: dict[str, JobKind] = {}
+        self.known = {} if known is None else known
+        self._only = only
+        self._noun = noun
 
     def add(self, kind: JobKind) -> None:
         """Adds a kind of job."""
-        self.kinds[kind.name] = kind
+        self.known[kind.name] = kind
+
+    def of(self, *kinds: str) -> JobOperations[Any]:
+        """The jobs of some kinds."""
+        return JobOperations(self._store, self._clock, self.known, only=kinds)
+
+    @property
+    def kinds(self) -> Mapping[str, JobKind]:
+        """The kinds that are seen, by name."""
+        return {name: kind for name, kind in self.known.items() if not self._only or name in self._only}
+
+    @property
+    def states(self) -> Sequence[str]:
+        """What states are called, over all kinds."""
+        return tuple(dict.fromkeys(kind.word(state) for kind, state in product(self.kinds.values(), _STATES)))
 
     def list(
         self,
         call: Call,
         *,
-        kinds: Sequence[str] | None = None,
-        states: Sequence[str] = (*jobs.OPEN_STATES, *jobs.FINISHED_STATES),
+        kinds: Sequence[str] = (),
+        states: Sequence[str] = (),
         title: str | None = None,
-    ) -> list[JobRow]:
+    ) -> list[I]:
         """Jobs of a catalog, oldest first.
 
         Args:
-            kinds: names of kinds; None for all.
-            states: the states that are wanted.
-            title: what they are called; None for all.
+            kinds: the kinds that are wanted; all if empty.
+            states: the states that are wanted, as `states` calls them; all if empty.
+            title: what they are called, as `outer.inner.name` of a table; None for all.
 
         Raises:
             ForbiddenError: the principal may not read jobs.
+            BadRequestError: there is no such kind or state.
         """
-        call.check((Privilege.READ_JOBS, call.on_catalog()))
-        wanted = kinds or list(self.kinds)
+        wanted = self._filter(call, kinds, states, title)
         with self._store.read() as conn:
-            return jobs.list_all(conn, call.catalog.id, wanted, states=states, title=title)
+            return [self.describe(row) for row in jobs.list_all(conn, wanted)]
 
     def page(
         self,
         call: Call,
-        kind: str,
         states: Sequence[str],
         title: str | None,
-        after: UUID | None,
+        token: str | None,
         limit: int,
-    ) -> Fetched[JobRow]:
-        """As many jobs of a kind as one answer may have, and whether there are more.
+        *,
+        kinds: Sequence[str] = (),
+        parent: UUID | None = None,
+    ) -> Page[I]:
+        """As many jobs as one answer may have.
 
         Args:
-            kind: its name.
-            states: the states that are wanted.
-            title: what they are called; None for all.
-            after: id of the last job of the page before.
+            states: as of `list`.
+            title: as of `list`.
+            token: of the page before; None or empty for the first.
             limit: most jobs.
+            kinds: as of `list`.
+            parent: only jobs that this one waits for.
+
+        Raises:
+            ForbiddenError, BadRequestError: as `list`; or the token is of no listing of jobs.
+            NotFoundError: there is no such parent.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        wanted = self._filter(call, kinds, states, title)
+        if parent is not None:
+            self._row(call, parent)
+        try:
+            after = UUID(token) if token else wanted.after
+        except ValueError:
+            raise BadRequestError("Invalid pageToken: not one of this listing") from None
+        found = jobs.page_of(self._store, wanted._replace(parent_id=parent, after=after), limit)
+        next_token = str(found.rows[-1].id) if found.has_more else None
+        return Page([self.describe(row) for row in found.rows], next_token)
+
+    def get(self, call: Call, job_id: UUID) -> I:
+        """A job with those that it waits for.
 
         Raises:
             ForbiddenError: the principal may not read jobs.
+            NotFoundError: there is no such job in the catalog.
             WorkingMemoryError: others held the memory all the time.
         """
-        call.check((Privilege.READ_JOBS, call.on_catalog()))
-        catalog_id = call.catalog.id
-        return jobs.page_of(
-            self._store, catalog_id, [kind], states=states, title=title, after=after, limit=limit
-        )
+        return self.shown(self._row(call, job_id))
 
-    def get(self, call: Call, job_id: UUID, privilege: Privilege = Privilege.READ_JOBS) -> JobRow:
-        """A job of a catalog.
+    def shown(self, row: JobRow) -> I:
+        """A job with those that it waits for."""
+        wanted = JobFilter(row.catalog_id, list(product(self.known, _STATES)), parent_id=row.id)
+        children = jobs.page_of(self._store, wanted, _MOST_CHILDREN).rows
+        return self.describe(row, [self.known[child.kind].describe(child, None) for child in children])
+
+    def describe(self, row: JobRow, children: Sequence[JobInfo] | None = None) -> I:
+        """A job as it is listed, or with those that it waits for."""
+        return cast("I", self.kinds[row.kind].describe(row, children))
+
+    def retry(self, call: Call, job_id: UUID) -> I:
+        """Makes a failed or cancelled job due now.
 
         Raises:
-            ForbiddenError: the principal does not have the privilege on the catalog.
-            NotFoundError: there is no such job.
+            ForbiddenError: the principal may not read and manage jobs.
+            NotFoundError: there is no such job in the catalog.
+            ConflictError: it is in another state, or another job does the same.
         """
-        call.check((privilege, call.on_catalog()))
-        with self._store.read() as conn:
-            row = jobs.get(conn, job_id)
-        if row is None or row.catalog_id != call.catalog.id:
-            raise NotFoundError(f"Job does not exist: {job_id}")
-        return row
+        row = self._managed(call, job_id)
+        try:
+            done = self._store.run(lambda conn: jobs.retry(conn, job_id, self._clock.now_ms()))
+        except DuplicateKeyError:
+            raise ConflictError(
+                f"{self._noun} {job_id} cannot be retried: another open job does the same"
+            ) from None
+        if not done:
+            raise ConflictError(f"{self._noun} {job_id} cannot be retried: it is {self._word(row)}")
+        return self.get(call, job_id)
+
+    def cancel(self, call: Call, job_id: UUID, *, force: bool = False) -> I:
+        """Cancels a job; one that is being worked on stops before its next step.
+
+        Args:
+            force: cancels one that has begun, too, if that cannot be undone.
+
+        Raises:
+            ForbiddenError: the principal may not read and manage jobs.
+            NotFoundError: there is no such job in the catalog.
+            ConflictError: it is finished, or being cancelled, or has begun and needs force.
+        """
+        row = self._managed(call, job_id)
+        unstarted = self.kinds[row.kind].is_irreversible and not force
+        if self.cancel_row(row, unstarted=unstarted):
+            return self.get(call, job_id)
+        if unstarted and row.state not in ("succeeded", "cancelled"):
+            raise ConflictError(f"{self._noun} {job_id} has begun: files may be gone. Cancel it with force")
+        raise ConflictError(f"{self._noun} {job_id} cannot be cancelled: it is {self._word(row)}")
+
+    def cancel_row(self, row: JobRow, *, unstarted: bool = False) -> bool:
+        """Cancels a job, and lets the next one about its subject begin.
+
+        Args:
+            unstarted: only if no worker ever had it.
+
+        Returns:
+            False if it is finished, being cancelled, or in another state than wanted.
+        """
+        cancel = jobs.cancel_unstarted if unstarted else jobs.cancel
+        lock = self.kinds[row.kind].lock_of(row.subject)
+
+        def work(conn: Connection) -> bool:
+            if not cancel(conn, row.id, self._clock.now_ms()):
+                return False
+            if lock is not None:
+                leases.release(conn, lock, row.id)
+            return True
+
+        return self._store.run(work)
+
+    # -- of all catalogs, for operators of all --------------------------------------------------------------
 
     def count(self) -> dict[tuple[str, str], int]:
         """How many jobs there are, by kind and state."""
         with self._store.read() as conn:
-            return jobs.count_by_state(conn)
+            found = jobs.count_by_state(conn)
+        return {named: count for named, count in found.items() if named[0] in self.kinds}
 
-    def oldest_open_age_ms(self, kind: str) -> int:
-        """How long ago the oldest open job of a kind was made; 0 if none is open."""
+    def count_words(self) -> dict[str, int]:
+        """How many jobs there are, by what their state is called."""
+        counts = dict.fromkeys(self.states, 0)
+        for (kind, state), count in self.count().items():
+            counts[self.kinds[kind].word(state)] += count
+        return counts
+
+    def oldest_open_ages_ms(self) -> dict[str, int]:
+        """How long ago the oldest open job of each kind was made; 0 if none is open."""
+        now_ms = self._clock.now_ms()
         with self._store.read() as conn:
-            made_at_ms = jobs.oldest_open(conn, kind)
-        return 0 if made_at_ms is None else max(0, self._clock.now_ms() - made_at_ms)
+            oldest = jobs.oldest_open(conn)
+        return {kind: max(0, now_ms - oldest.get(kind, now_ms)) for kind in self.kinds}
 
-    def overdue(self, kind: str, due_for_ms: int) -> int:
-        """How many jobs of a kind have been due for some time."""
+    def overdue(self, due_for_ms: int) -> int:
+        """How many jobs have been due for some time, and no worker took them."""
+        due_at_ms = self._clock.now_ms() - due_for_ms
         with self._store.read() as conn:
-            return jobs.count_due(conn, kind, self._clock.now_ms() - due_for_ms)
+            return sum(jobs.count_due(conn, kind, due_at_ms) for kind in self.kinds)
 
-    def failed(self, kind: str, limit: int) -> Sequence[JobRow]:
-        """Jobs of a kind that failed for good, of all catalogs, oldest first."""
+    def failed(self, limit: int) -> Sequence[I]:
+        """Jobs that failed for good; of each kind, what failed first comes first."""
         with self._store.read() as conn:
-            return jobs.list_failed(conn, kind, limit)
-
-    def word(self, row: JobRow) -> str:
-        """The state of a job in the words of its kind."""
-        kind = self.kinds.get(row.kind)
-        return row.state if kind is None else kind.word(row.state)
-
-    def words(self) -> frozenset[str]:
-        """What the states of jobs are called, over all kinds."""
-        states = (*jobs.OPEN_STATES, *jobs.FINISHED_STATES)
-        return frozenset(kind.word(state) for kind in self.kinds.values() for state in states)
-
-    def retry(self, call: Call, job_id: UUID) -> JobRow:
-        """Makes a failed or cancelled job due now.
-
-        Raises:
-            ForbiddenError: the principal may not manage jobs.
-            NotFoundError: there is no such job.
-            ConflictError: it is in another state, or another job does the same.
-        """
-        row = self.get(call, job_id, Privilege.MANAGE_JOBS)
-        try:
-            done = self._store.run(lambda conn: jobs.retry(conn, job_id, self._clock.now_ms()))
-        except DuplicateKeyError:
-            raise ConflictError(f"Job {job_id} cannot be retried: another open job does the same") from None
-        if not done:
-            raise ConflictError(f"Job {job_id} cannot be retried: it is {self.word(row)}")
-        return self.get(call, job_id, Privilege.MANAGE_JOBS)
-
-    def cancel(self, call: Call, job_id: UUID) -> JobRow:
-        """Cancels a job; one that is being worked on stops before its next step.
-
-        Raises:
-            ForbiddenError: the principal may not manage jobs.
-            NotFoundError: there is no such job.
-            ConflictError: it is finished, or being cancelled.
-        """
-        row = self.get(call, job_id, Privilege.MANAGE_JOBS)
-        if not self._store.run(lambda conn: jobs.cancel(conn, job_id, self._clock.now_ms())):
-            raise ConflictError(f"Job {job_id} cannot be cancelled: it is {self.word(row)}")
-        return self.get(call, job_id, Privilege.MANAGE_JOBS)
-
-    def cancel_unstarted(self, call: Call, job_id: UUID) -> bool:
-        """Cancels a job that no worker ever had.
-
-        Returns:
-            False if one had it, or the job is finished.
-
-        Raises:
-            ForbiddenError: the principal may not manage jobs.
-            NotFoundError: there is no such job.
-        """
-        self.get(call, job_id, Privilege.MANAGE_JOBS)
-        return self._store.run(lambda conn: jobs.cancel_unstarted(conn, job_id, self._clock.now_ms()))
+            rows = [row for kind in self.kinds for row in jobs.list_failed(conn, kind, limit)]
+        return [self.describe(row) for row in rows[:limit]]
 
     def sweep(self, conn: Connection, now_ms: int, limit: int) -> int:
         """Ends cancellations whose worker died, and deletes jobs past their retention.
@@ -188,3 +264,40 @@ class JobOperations:
                 deleted, job_claims.delete_finished(conn, kind.name, now_ms - kind.retention_ms, limit)
             )
         return deleted
+
+    # -- parts ----------------------------------------------------------------------------------------------
+
+    def _filter(
+        self, call: Call, kinds: Sequence[str], states: Sequence[str], title: str | None
+    ) -> JobFilter:
+        call.check((Privilege.READ_JOBS, call.on_catalog()))
+        _require_known("kind", kinds, self.kinds)
+        _require_known("state", states, self.states)
+        wanted = [
+            (kind.name, state)
+            for kind, state in product(self.kinds.values(), _STATES)
+            if (not kinds or kind.name in kinds) and (not states or kind.word(state) in states)
+        ]
+        return JobFilter(call.catalog.id, wanted, title)
+
+    def _row(self, call: Call, job_id: UUID) -> JobRow:
+        call.check((Privilege.READ_JOBS, call.on_catalog()))
+        with self._store.read() as conn:
+            row = jobs.get(conn, job_id)
+        if row is None or row.catalog_id != call.catalog.id or row.kind not in self.kinds:
+            raise NotFoundError(f"{self._noun} does not exist: {job_id}")
+        return row
+
+    def _managed(self, call: Call, job_id: UUID) -> JobRow:
+        row = self._row(call, job_id)
+        call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
+        return row
+
+    def _word(self, row: JobRow) -> str:
+        return self.kinds[row.kind].word(row.state)
+
+
+def _require_known(what: str, given: Sequence[str], known: Collection[str]) -> None:
+    for word in given:
+        if word not in known:
+            raise BadRequestError(f"Invalid {what}: {word!r} is not one of {', '.join(known)}")

@@ -11,6 +11,7 @@ from floecat.catalog.tables import TableService
 from floecat.entries.open_entries import EntryParts
 from floecat.events.listeners import EventListeners
 from floecat.jobs.background import Background
+from floecat.jobs.operations import JobOperations
 from floecat.jobs.queue import JobQueue, server_identity
 from floecat.purge.deletion.open_table_purge import (
     open_shared_files,
@@ -26,8 +27,7 @@ from floecat.purge.orphans.needed_files import NeededFilesReader
 from floecat.purge.orphans.orphan_files import OrphanFiles
 from floecat.purge.orphans.orphan_jobs import OrphanJobs
 from floecat.purge.processes import PurgeProcesses
-from floecat.purge.purge_jobs import PurgeWork, purge_kind
-from floecat.purge.purge_operations import PurgeOperations
+from floecat.purge.purge_jobs import PURGE, PurgeInfo, PurgeWork, purge_kind
 from floecat.purge.purgers import SQL_ASYNC, SYNCHRONOUS, Purgers, ReachableFilesPurger
 from floecat.purge.sharing.live_tables import StoredTables
 from floecat.purge.sharing.shared_files import SharedFiles
@@ -49,7 +49,7 @@ class PurgeServices:
     """Of purges."""
     entry_files: JobQueue
     """Of what the catalog wrote about removed tables for itself."""
-    operations: PurgeOperations
+    operations: JobOperations[PurgeInfo]
     """Purges, as operators see them."""
     purgers: Purgers
     large_jobs: LargeJobs
@@ -116,7 +116,7 @@ def open_purge(
         drops=drops,
         queue=queue,
         entry_files=entry_files.queue,
-        operations=PurgeOperations(background.jobs, kind),
+        operations=background.jobs.of(PURGE),
         purgers=purgers,
         large_jobs=large_jobs,
         orphans=orphans,

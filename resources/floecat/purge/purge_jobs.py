@@ -1,8 +1,8 @@
-"""Purge as a kind of job: what a row holds, how it is worked on, what is reported of it."""
+"""Purge as a kind of job: what a row holds, how it is worked on, what is shown and reported of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,10 +14,11 @@ from floecat.entries.formats import is_derived
 from floecat.events.listeners import EventListeners
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import server_identity
 from floecat.jobs.running import RunningJob
-from floecat.purge.deletion.progress import PROGRESS, progress_of
+from floecat.purge.deletion.progress import PROGRESS, PurgeProgress, progress_of
 from floecat.purge.deletion.ranges import RangeRunner
 from floecat.purge.purgers import Purgers, ReachableFilesPurger
 from floecat.purge.spi import PurgeRequest, PurgerRows
@@ -26,7 +27,7 @@ from floecat.store.entries.tables import EntryRow
 from floecat.store.jobs.job_claims import Lease
 from floecat.store.jobs.jobs import JobRow
 
-__all__ = ["PURGE", "PurgePayload", "PurgeWork", "payload_of", "purge_job_for", "purge_kind"]
+__all__ = ["PURGE", "PurgeInfo", "PurgePayload", "PurgeWork", "payload_of", "purge_job_for", "purge_kind"]
 
 PURGE: Final = "purge"
 """Name of the kind."""
@@ -63,6 +64,28 @@ class PurgePayload(msgspec.Struct, frozen=True):
     def identifier(self) -> TableIdentifier:
         """The name that the table had."""
         return TableIdentifier(self.namespace, self.name)
+
+
+class PurgeInfo(JobInfo, frozen=True, kw_only=True):
+    """A purge as operators see it; its location is that of the table."""
+
+    identifier: TableIdentifier
+    """Name of the table when it was dropped."""
+    table_uuid: str
+    metadata_location: str
+    format: str
+    purger: str
+    progress: PurgeProgress
+
+    @property
+    def table(self) -> Mapping[str, object]:
+        """Name of the table when it was dropped."""
+        return self.identifier._asdict()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Files by what became of them."""
+        return self.progress.numbers
 
 
 class PurgeWork:
@@ -160,6 +183,8 @@ def purge_kind(work: PurgeWork, settings: PurgeSettings) -> JobKind:
         backoff=Backoff(base_ms=settings.backoff_base_ms, max_ms=settings.backoff_max_ms),
         retention_ms=settings.completed_retention_hours * _HOUR_MS,
         words=_WORDS,
+        describe=_describe,
+        is_irreversible=True,
         ended=work.ended,
     )
 
@@ -212,6 +237,25 @@ def purge_job_for(
 def payload_of(row: JobRow) -> PurgePayload:
     """The table that a purge job is about."""
     return msgspec.json.decode(row.payload, type=PurgePayload)
+
+
+def _describe(row: JobRow, children: Sequence[JobInfo] | None) -> PurgeInfo:
+    payload, progress = payload_of(row), progress_of(row)
+    if children is None:
+        progress.failed_keys.clear()
+    return PurgeInfo.of(
+        row,
+        children,
+        state=_WORDS[row.state],
+        location=payload.location,
+        worker=row.lease_owner or progress.server or None,  # who works on it, or did last
+        identifier=payload.identifier,
+        table_uuid=payload.table_uuid,
+        metadata_location=payload.metadata_location,
+        format=payload.format,
+        purger=payload.purger,
+        progress=progress,
+    )
 
 
 def _request(job: RunningJob, payload: PurgePayload, rows: PurgerRows) -> PurgeRequest:

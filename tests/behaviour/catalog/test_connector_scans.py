@@ -36,6 +36,7 @@ from floecat.store.jobs import job_claims
 from tests.behaviour.catalog.changes import create
 from tests.behaviour.catalog.conftest import with_key
 from tests.behaviour.catalog.delta_engine import SetEngine, delta_log, engine_of, register
+from tests.job_rows import job_rows
 
 
 @pytest.fixture
@@ -376,8 +377,8 @@ class TestSchedule:
         with monkeypatch.context() as patch:
             patch.setattr(kernel.delta.registration, "register", die)
             with pytest.raises(DiedError):
-                list(kernel.connectors.scans.scan_due())
-        (job,) = kernel.jobs.list(call, kinds=["connector-scan"])
+                list(kernel.connector_scans.scan_due())
+        (job,) = job_rows(kernel, call, "connector-scan")
         assert (job.state, job.title, job.attempts) == ("running", "on", 1)
         assert kernel.connectors.connectors.load(call, "on").running_scan == ScanProgress()
         assert [row.running_scan for row in kernel.connectors.connectors.list(call)] == [None]
@@ -396,7 +397,7 @@ class TestSchedule:
         assert names(kernel, call, "on") == ["d"]
         ended = kernel.jobs.get(call, job.id)
         assert ended.state == "succeeded"
-        assert msgspec.json.decode(ended.progress) == {
+        assert ended.counts == {
             "folders": 2,
             "tables": 1,
             "registered": 1,

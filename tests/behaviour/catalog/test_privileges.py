@@ -28,6 +28,7 @@ from floecat.errors import (
     NoSuchWarehouseError,
 )
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.descriptions import JobInfo
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
 from floecat.runtime import Kernel
@@ -36,7 +37,6 @@ from floecat.statistics.constraints import ConstraintBundle
 from floecat.statistics.index_artifacts import IndexArtifact
 from floecat.statistics.records import FileTarget, target_storage_id
 from floecat.store.all_tables import metadata
-from floecat.store.jobs.jobs import JobRow
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
 from tests.behaviour.catalog.conftest import with_key
 from tests.delta_tables import writable_copy
@@ -71,7 +71,7 @@ class Lake(NamedTuple):
     """Of somebody who has all privileges."""
     eve: Call
     """Of somebody who has none but to use the catalog."""
-    job: JobRow
+    job: JobInfo
     delta: str
     files: tuple[str, str]
     """Metadata files of a table and a view that are registered no more."""
@@ -254,6 +254,7 @@ def _operations() -> list[Operation]:
         op("captures.page", ((), None, None, 10), ((P.READ_JOBS, CATALOG),)),
         op("captures.get", (_capture_id,), ((P.READ_JOBS, CATALOG),)),
         op("captures.cancel", (_capture_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
+        op("captures.retry", (_capture_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
         op("captures.capture", (d,), ((P.MANAGE_JOBS, CATALOG), (P.READ_TABLE, on("d")))),
         op("captures.backfill", (d,), ((P.MANAGE_JOBS, CATALOG), (P.READ_TABLE, on("d")))),
         op("capture_policies.get", (t,), ((P.READ_TABLE, on("t")),)),
@@ -274,11 +275,11 @@ def _operations() -> list[Operation]:
         ),
         op("constraints.delete", (d, None), ((P.WRITE_TABLE, on("d")),)),
         op("jobs.list", (), ((P.READ_JOBS, CATALOG),)),
-        op("jobs.page", ("purge", ("queued",), None, None, 10), ((P.READ_JOBS, CATALOG),)),
+        op("jobs.page", ((), None, None, 10), ((P.READ_JOBS, CATALOG),)),
         op("jobs.get", (_job_id,), ((P.READ_JOBS, CATALOG),)),
-        op("jobs.cancel", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
-        op("jobs.retry", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
-        op("jobs.cancel_unstarted", (_job_id,), ((P.MANAGE_JOBS, CATALOG),)),
+        op("jobs.cancel", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
+        op("jobs.retry", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
+        op("jobs.cancel", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
         op("purges.list", (), ((P.READ_JOBS, CATALOG),)),
         op("purges.page", ((), None, None, 10), ((P.READ_JOBS, CATALOG),)),
         op("purges.get", (_job_id,), ((P.READ_JOBS, CATALOG),)),

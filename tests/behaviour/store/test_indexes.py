@@ -21,6 +21,7 @@ READS_EVERYTHING = {
     "catalogs.catalogs._LIST_ALL_ACCOUNTS",
     "entries.entry_areas._NEAR",  # whose areas are out of date is seen by comparing all of them
     "jobs.jobs._COUNT",
+    "jobs.jobs._OLDEST_OPEN",  # from an index of open jobs alone
     "jobs.purge_batches._LOCK_CATALOGS",
     "statistics.captures._BEHIND",  # few rows
     "jobs.purge_batches._SET_PURGING",
@@ -39,6 +40,8 @@ BEGINNINGS = {
 
 SORTS = {
     "commits.commit_log._WRITERS_OF",
+    "jobs.jobs._CHILDREN_SIZES",
+    "jobs.jobs._LIST_CHILDREN",
     "jobs.jobs._LIST_FINISHED",  # those that ended in the same millisecond
     "jobs.jobs._LIST_IN_LANE",
     "jobs.jobs._WITH_OPEN",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -10,11 +11,11 @@ import uuid_utils.compat as uuids
 
 from floecat.store import schema
 from floecat.store.catalogs.catalogs import CatalogRow
-from floecat.store.database.engine import Store
+from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import job_claims, jobs
 from floecat.store.jobs.job_claims import FIRST_TURN, Lease
-from floecat.store.jobs.jobs import JobRow
+from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobFilter, JobRow
 from tests.behaviour.store.rows import NOW_MS, add_catalog, at_once
 
 LEASE_MS = 1000
@@ -75,6 +76,11 @@ def claimed(store: Store, owner: str, now_ms: int) -> JobRow:
 def lease(row: JobRow) -> Lease:
     assert row.lease_owner is not None
     return Lease(row.id, row.lease_owner, row.lease_epoch)
+
+
+def listed(conn: Connection, catalog_id: UUID, *, title: str | None = None) -> list[JobRow]:
+    wanted = [(KIND, state) for state in (*OPEN_STATES, *FINISHED_STATES)]
+    return jobs.list_all(conn, JobFilter(catalog_id, wanted, title))
 
 
 def found(store: Store, job_id: UUID) -> JobRow:
@@ -240,16 +246,13 @@ def test_lists_and_counts(store: Store, catalog: CatalogRow) -> None:
             (KIND, "succeeded"): 1,
             ("scan", "queued"): 1,
         }
-        assert [job.id for job in jobs.list_all(conn, catalog.id, [KIND])] == [job.id for job in made]
-        assert len(jobs.list_all(conn, catalog.id, [KIND, "scan"])) == 5
-        page = jobs.list_all(conn, catalog.id, [KIND], states=["queued"], limit=2)
-        rest = jobs.list_all(conn, catalog.id, [KIND], states=["queued"], after=page[-1].id)
-        assert (len(page), len(rest)) == (2, 1)
-        assert jobs.list_all(conn, uuids.uuid7(), [KIND]) == []
-        assert jobs.list_all(conn, catalog.id, [KIND], title="nothing") == []
-        assert jobs.list_all(conn, catalog.id, [KIND], title=made[0].title)[0].id == made[0].id
-        assert jobs.oldest_open(conn, KIND) == min(job.created_at_ms for job in made[1:])
-        assert jobs.oldest_open(conn, "nothing") is None
+        found = partial(listed, conn, catalog.id)
+        assert [job.id for job in found()] == [job.id for job in made]
+        assert len(jobs.list_all(conn, JobFilter(catalog.id, [(KIND, "succeeded"), ("scan", "queued")]))) == 2
+        assert listed(conn, uuids.uuid7()) == []
+        assert found(title="nothing") == []
+        assert found(title=made[0].title)[0].id == made[0].id
+        assert jobs.oldest_open(conn) == {KIND: NOW_MS, "scan": NOW_MS}
         assert jobs.get(conn, uuids.uuid7()) is None
 
 
@@ -305,7 +308,7 @@ def test_finished_jobs_are_deleted_in_batches_and_failed_ones_stay(store: Store,
     ]
     assert deleted == [2, 1, 0]
     with store.read() as conn:
-        assert sorted(job.state for job in jobs.list_all(conn, catalog.id, [KIND])) == ["failed", "queued"]
+        assert sorted(job.state for job in listed(conn, catalog.id)) == ["failed", "queued"]
 
 
 def test_open_jobs_are_found_by_subject_and_by_resource(store: Store, catalog: CatalogRow) -> None:
@@ -373,16 +376,10 @@ def test_pages_have_a_bound_in_bytes(store: Store, catalog: CatalogRow) -> None:
         with store.write() as conn:
             job_claims.renew(conn, held, progress, NOW_MS, LEASE_MS)
     found, sizes = list[UUID](), []
+    running = JobFilter(catalog.id, [(KIND, "running")])
     while True:
-        page = jobs.page_of(
-            store,
-            catalog.id,
-            [KIND],
-            states=["running"],
-            title=None,
-            after=found[-1] if found else None,
-            limit=100,
-        )
+        after = found[-1] if found else UUID(int=0)
+        page = jobs.page_of(store, running._replace(after=after), 100)
         sizes.append(len(page.rows))
         found += [row.id for row in page.rows]
         if not page.has_more:
@@ -390,7 +387,7 @@ def test_pages_have_a_bound_in_bytes(store: Store, catalog: CatalogRow) -> None:
     assert found == [job.id for job in made]
     # of 16 MiB
     assert sizes == [2, 2, 1]
-    page = jobs.page_of(store, catalog.id, [KIND], states=["running"], title="a.t3", after=None, limit=1)
+    page = jobs.page_of(store, running._replace(title="a.t3"), 1)
     assert ([row.title for row in page.rows], page.has_more) == (["a.t3"], False)
 
 

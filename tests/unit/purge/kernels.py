@@ -12,6 +12,7 @@ from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import PurgeSettings, Settings, StatisticsSettings, StorageSettings
 from floecat.store.jobs.jobs import JobRow
 from tests.clocks import SetClock
+from tests.job_rows import job_rows
 from tests.unit.purge.table_files import TableFiles
 
 __all__ = ["NAME", "PurgeBench"]
@@ -58,5 +59,5 @@ class PurgeBench:
         self.kernel.purge.drops.drop(self.call, name, purge=True, request_id="r1")
 
     def job(self) -> JobRow:
-        (row,) = self.kernel.jobs.list(self.call)
+        (row,) = job_rows(self.kernel, self.call)
         return row

@@ -15,6 +15,7 @@ from floecat.settings import Settings, StorageSettings
 from floecat.store.entries.documents import decompress
 from floecat.store.jobs import jobs as job_rows
 from floecat.store.jobs.jobs import JobRow
+from tests.job_rows import job_rows as all_rows
 from tests.unit.purge.table_files import TableFiles
 
 NAME = TableIdentifier(("ns",), "t")
@@ -47,7 +48,7 @@ def table(kernel: Kernel, call: Call) -> TableFiles:
 
 
 def jobs(kernel: Kernel, call: Call) -> list[JobRow]:
-    return kernel.jobs.list(call)
+    return all_rows(kernel, call)
 
 
 def test_a_drop_without_purge_leaves_no_job(kernel: Kernel, call: Call, table: TableFiles) -> None:

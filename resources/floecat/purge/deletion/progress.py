@@ -79,9 +79,9 @@ class PurgeProgress(msgspec.Struct):
         return self.failed == 0 and self.waiting == 0
 
     @property
-    def files_per_s(self) -> float:
+    def files_per_second(self) -> float:
         """Deleted files in a second of work."""
-        return self.deleted * 1000 / self.working_ms if self.working_ms else 0.0
+        return round(self.deleted * 1000 / self.working_ms, 1) if self.working_ms else 0.0
 
     @property
     def numbers(self) -> Mapping[str, int]:

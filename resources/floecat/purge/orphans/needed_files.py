@@ -32,11 +32,11 @@ from floecat.store.database.engine import Store
 from floecat.store.entries import staged_tables
 from floecat.store.entries.documents import decompress
 from floecat.store.jobs import jobs
-from floecat.store.jobs.jobs import JobRow
+from floecat.store.jobs.jobs import JobFilter, JobRow
 
 __all__ = ["FolderNeeds", "NeededFiles", "NeededFilesReader"]
 
-_NOT_PURGED = (*jobs.OPEN_STATES, "failed")
+_NOT_PURGED = [(PURGE, state) for state in (*jobs.OPEN_STATES, "failed")]
 _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
@@ -180,7 +180,7 @@ class NeededFilesReader:
     def _unfinished_purges(self) -> Iterator[JobRow]:
         with self._store.read() as conn:
             rows = catalogs.list_all_accounts(conn)
-            found = [jobs.list_all(conn, row.id, [PURGE], states=_NOT_PURGED) for row in rows]
+            found = [jobs.list_all(conn, JobFilter(row.id, _NOT_PURGED)) for row in rows]
         for of_catalog in found:
             yield from of_catalog
 

@@ -13,13 +13,14 @@ from uuid import UUID
 
 from floecat.clock import Clock
 from floecat.jobs.groups import Groups
-from floecat.jobs.kinds import Backoff, JobKind, Work
+from floecat.jobs.kinds import Backoff, Describe, JobKind, Work
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running import RunningJob
 from floecat.settings import StatisticsSettings
+from floecat.statistics.capture.descriptions import describe_capture, describe_group, describe_publication
 from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, CaptureRequests
 from floecat.store.database.engine import Store
-from floecat.store.jobs import jobs, leases
+from floecat.store.jobs import jobs
 
 if TYPE_CHECKING:
     from floecat.catalog.recent_loads import RecentLoads
@@ -65,16 +66,16 @@ class CaptureJobs:
         self._lock = Lock()
         self._work: SnapshotCapturer | None = None
         self._seen_loads = 0
-        capture = self._kind(CAPTURE, self._capture, lock=CAPTURE)
-        group = self._kind(GROUP, self.capture_group, lock=CAPTURE)
-        publication = self._kind(PUBLICATION, self._publish)
+        capture = self._kind(CAPTURE, self._capture, describe_capture, lock=CAPTURE)
+        group = self._kind(GROUP, self.capture_group, describe_group, lock=CAPTURE)
+        publication = self._kind(PUBLICATION, self._publish, describe_publication)
         self.captures = JobQueue(store, clock, capture)
         self.division = Groups(store, clock, group, wake=self.wake)
         self.groups = self.division.queue
         self.publications = JobQueue(store, clock, publication)
         self.requests = CaptureRequests(store, clock, capture, publication, self.wake)
 
-    def _kind(self, name: str, work: Work, lock: str | None = None) -> JobKind:
+    def _kind(self, name: str, work: Work, describe: Describe, lock: str | None = None) -> JobKind:
         settings = self._settings
         return JobKind(
             name=name,
@@ -84,6 +85,7 @@ class CaptureJobs:
             backoff=Backoff(base_ms=settings.backoff_base_ms, max_ms=settings.backoff_max_ms),
             retention_ms=settings.completed_retention_hours * _HOUR_MS,
             lock=lock,
+            describe=describe,
         )
 
     @property
@@ -132,8 +134,3 @@ class CaptureJobs:
                 held[job.id] = until_ms
         if held:
             self._store.run(lambda conn: jobs.postpone(conn, held, now_ms))
-
-    def leave_lane(self, entry_id: UUID, capture_id: UUID) -> None:
-        """Lets the next capture of a table begin, if this one has the lock."""
-        lock = self.captures.kind.lock_of(str(entry_id)) or ""
-        self._store.run(lambda conn: leases.release(conn, lock, capture_id))

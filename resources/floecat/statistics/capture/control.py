@@ -1,12 +1,11 @@
-"""Captures as people and programs control them: capture now, backfill, get, tree, list, cancel."""
+"""Captures as people and programs control them: as jobs, and capture now, backfill, captured snapshots."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import msgspec
@@ -14,31 +13,31 @@ import msgspec
 from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call, Page
 from floecat.entries.names import missing_table
-from floecat.errors import BadRequestError, ConflictError, NoSuchTableError, NotFoundError, UnavailableError
+from floecat.errors import BadRequestError, ConflictError, NoSuchTableError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import JobOperations
 from floecat.statistics.capture.capture_jobs import CaptureJobs
-from floecat.statistics.capture.reading.coverage import PROBLEM, CaptureCoverage, coverage_of
-from floecat.statistics.capture.requests import CAPTURE, REQUEST, GroupPayload, payload_of
+from floecat.statistics.capture.descriptions import CaptureInfo
+from floecat.statistics.capture.reading.coverage import CaptureCoverage, coverage_of
+from floecat.statistics.capture.requests import CAPTURE, REQUEST, payload_of
 from floecat.statistics.snapshots import Snapshots, TableSnapshot
 from floecat.store import page_tokens
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import ForeignKeyError
 from floecat.store.jobs import jobs
-from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobRow
-from floecat.store.record_pages import Fetched, fetch_records
+from floecat.store.jobs.jobs import JobRow
+from floecat.store.record_pages import fetch_records
 from floecat.store.statistics import captures
 from floecat.store.statistics.captures import CaptureRow
 
 if TYPE_CHECKING:
     from floecat.clock import Clock
+    from floecat.jobs.descriptions import JobInfo
 
 __all__ = [
     "DEFAULT_WAIT_MS",
     "LONGEST_WAIT_MS",
     "CaptureControl",
-    "CaptureGroupInfo",
-    "CaptureInfo",
     "SnapshotCapture",
 ]
 
@@ -47,59 +46,6 @@ LONGEST_WAIT_MS: Final = 60_000
 _POLL_S: Final = 0.02
 _STOP_S: Final = 2.0
 _CAPTURES: Final = 10_000
-
-_STATES: Final = (*OPEN_STATES, *FINISHED_STATES)
-
-
-class CaptureGroupInfo(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A group of files of a capture."""
-
-    id: UUID
-    number: int
-    state: str
-    files: int
-    done: int
-    size_bytes: int
-    attempts: int
-    worker: str | None
-    last_error: str | None
-
-
-class CaptureInfo(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A capture. Times in ms since the epoch."""
-
-    id: UUID
-    table: str
-    table_id: UUID
-    snapshot_id: int
-    reason: str
-    """`commit`, `request` or `backfill`."""
-    state: str
-    """`queued`, `waiting`, `running`, `cancelling`, `succeeded`, `failed` or `cancelled`."""
-    attempts: int
-    max_attempts: int
-    files: int
-    """Data files of the snapshot, as far as that is known."""
-    stored: int
-    """Those whose statistics were stored before."""
-    done: int
-    """Those that are captured."""
-    worker: str | None
-    created_by: str
-    last_error: str | None
-    """What stopped the last attempt, or what it waits for."""
-    problem: str | None
-    """Why the statistics are partial."""
-    created_at_ms: int
-    started_at_ms: int | None
-    finished_at_ms: int | None
-    groups: Sequence[CaptureGroupInfo] = ()
-    """In an answer about one capture."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it will be worked on, or is."""
-        return self.state in OPEN_STATES
 
 
 class SnapshotCapture(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -119,21 +65,20 @@ class SnapshotCapture(msgspec.Struct, frozen=True, kw_only=True, rename="kebab")
     published_at_ms: int | None
 
 
-_Captures: TypeAlias = list[CaptureInfo]
-_Snapshots: TypeAlias = list[SnapshotCapture]
-
-
-class CaptureControl:
-    """The services. Safe to share between threads."""
+class CaptureControl(JobOperations[CaptureInfo]):
+    """Jobs of captures, and what only these have. Safe to share between threads."""
 
     def __init__(
-        self, store: Store, clock: Clock, snapshots: Snapshots, work: CaptureJobs, operations: JobOperations
+        self,
+        store: Store,
+        clock: Clock,
+        snapshots: Snapshots,
+        work: CaptureJobs,
+        operations: JobOperations[JobInfo],
     ) -> None:
-        self._store = store
-        self._clock = clock
+        super().__init__(store, clock, operations.known, only=[CAPTURE], noun="Capture")
         self._snapshots = snapshots
         self._work = work
-        self._operations = operations
 
     def capture(
         self,
@@ -173,9 +118,10 @@ class CaptureControl:
             )
         if wait_ms:
             self._wait(job, wait_ms, watch)
-        return self._shown(job)
+        with self._store.read() as conn:
+            return self.shown(jobs.get(conn, job.id) or job)
 
-    def backfill(self, call: Call, identifier: TableIdentifier) -> _Captures:
+    def backfill(self, call: Call, identifier: TableIdentifier) -> Sequence[CaptureInfo]:
         """Asks for captures of snapshots of a table that were never captured, newest first, at most 1,000.
 
         Raises:
@@ -188,65 +134,9 @@ class CaptureControl:
             rows = self._work.requests.backfill(entry.row.id, call.principal.name)
         except NoSuchTableError:
             raise missing_table(identifier) from None  # dropped meanwhile
-        return [_info(row) for row in rows]
+        return [self.describe(row) for row in rows]
 
-    def get(self, call: Call, capture_id: UUID) -> CaptureInfo:
-        """A capture with its groups.
-
-        Raises:
-            ForbiddenError: the principal may not read jobs.
-            NotFoundError: there is no such capture.
-        """
-        return self._shown(self._row(call, capture_id))
-
-    def _shown(self, seen: JobRow) -> CaptureInfo:
-        with self._store.read() as conn:
-            row = jobs.get(conn, seen.id) or seen
-            groups = jobs.children(conn, seen.id)
-        found = sorted((_group(group) for group in groups), key=lambda group: (group.id, group.number))
-        info = _info(row)
-        done = info.stored + sum(group.done for group in found) if found and info.is_open else info.done
-        return msgspec.structs.replace(info, groups=found, done=done)
-
-    def list(
-        self,
-        call: Call,
-        *,
-        states: Sequence[str] = (),
-        table: str | None = None,
-    ) -> _Captures:
-        """Captures of a catalog, oldest first.
-
-        Args:
-            states: the states that are wanted; all if empty.
-            table: only captures of tables that had this name, as `outer.inner.name`.
-
-        Raises:
-            ForbiddenError: the principal may not read jobs.
-            BadRequestError: there is no such state.
-        """
-        rows = self._operations.list(call, kinds=[CAPTURE], states=_wanted(states), title=table)
-        return [_info(row) for row in rows]
-
-    def page(
-        self, call: Call, states: Sequence[str], table: str | None, after: UUID | None, limit: int
-    ) -> Fetched[CaptureInfo]:
-        """As many captures as one answer may have, and whether there are more.
-
-        Args:
-            states: as of `list`.
-            table: as of `list`.
-            after: id of the last capture of the page before.
-            limit: most captures.
-
-        Raises:
-            ForbiddenError, BadRequestError: as `list`.
-            WorkingMemoryError: others held the memory all the time.
-        """
-        found = self._operations.page(call, CAPTURE, _wanted(states), table, after, limit)
-        return Fetched([_info(row) for row in found.rows], found.has_more)
-
-    def snapshots(self, call: Call, identifier: TableIdentifier) -> _Snapshots:
+    def snapshots(self, call: Call, identifier: TableIdentifier) -> Sequence[SnapshotCapture]:
         """What was captured of the snapshots of a table, in order of their ids.
 
         Raises:
@@ -284,19 +174,6 @@ class CaptureControl:
         next_token = page_tokens.encode(str(found.rows[-1].snapshot_id), scope) if found.has_more else None
         return Page([_snapshot(row) for row in found.rows], next_token)
 
-    def cancel(self, call: Call, capture_id: UUID) -> CaptureInfo:
-        """Cancels a capture with its groups; one that runs stops before its next file.
-
-        Raises:
-            ForbiddenError: the principal may not manage jobs.
-            NotFoundError: there is no such capture.
-            ConflictError: it is finished, or being cancelled.
-        """
-        row = self._row(call, capture_id)
-        self._operations.cancel(call, capture_id)
-        self._work.leave_lane(payload_of(row).entry_id, capture_id)
-        return self._shown(row)
-
     def _request(
         self, call: Call, identifier: TableIdentifier, found: TableSnapshot, *, full: bool
     ) -> JobRow:
@@ -332,77 +209,20 @@ class CaptureControl:
                 if row is None or row.finished_at_ms is not None:
                     return
                 if watch is not None:
-                    watch(self._shown(row))
+                    watch(self.shown(row))
                 time.sleep(_POLL_S)
         finally:
             over.set()
         payload, outcome = payload_of(job), "goes on"
         if payload.reason == REQUEST:
             outcome = "was cancelled: do not wait for it"
-            if self._store.run(lambda conn: jobs.cancel(conn, job.id, self._clock.now_ms())):
-                self._work.leave_lane(payload.entry_id, job.id)
+            self.cancel_row(job)
             worker.join(_STOP_S)  # if the process ends first, the job is free after its lease only
         raise UnavailableError(
             f"The capture took longer than {wait_ms / 1000:g} s and {outcome}"
             + (f". Its last attempt: {row.last_error}" if row is not None and row.last_error else ""),
             retry_after_s=LONGEST_WAIT_MS // 1000,
         )
-
-    def _row(self, call: Call, capture_id: UUID) -> JobRow:
-        with suppress(NotFoundError):
-            row = self._operations.get(call, capture_id)
-            if row.kind == CAPTURE:
-                return row
-        raise NotFoundError(f"Capture does not exist: {capture_id}")
-
-
-def _wanted(states: Sequence[str]) -> Sequence[str]:
-    for state in states:
-        if state not in _STATES:
-            raise BadRequestError(f"Invalid state: {state!r} is not one of {', '.join(_STATES)}")
-    return states or _STATES
-
-
-def _info(row: JobRow) -> CaptureInfo:
-    payload = payload_of(row)
-    progress: dict[str, Any] = msgspec.json.decode(row.progress)
-    stored = progress.get("stored", 0)
-    return CaptureInfo(
-        id=row.id,
-        table=row.title,
-        table_id=payload.entry_id,
-        snapshot_id=payload.snapshot_id,
-        reason=payload.reason,
-        state=row.state,
-        attempts=row.attempts,
-        max_attempts=row.max_attempts,
-        files=progress.get("files", 0),
-        stored=stored,
-        done=progress.get("done", stored),
-        worker=row.lease_owner,
-        created_by=row.created_by,
-        last_error=row.last_error,
-        problem=progress.get(PROBLEM),
-        created_at_ms=row.created_at_ms,
-        started_at_ms=row.started_at_ms,
-        finished_at_ms=row.finished_at_ms,
-    )
-
-
-def _group(row: JobRow) -> CaptureGroupInfo:
-    payload = msgspec.json.decode(row.payload, type=GroupPayload)
-    done = payload.files if row.state == "succeeded" else msgspec.json.decode(row.progress).get("done", 0)
-    return CaptureGroupInfo(
-        id=row.id,
-        number=payload.number,
-        state=row.state,
-        files=payload.files,
-        done=done,
-        size_bytes=payload.size_bytes,
-        attempts=row.attempts,
-        worker=row.lease_owner,
-        last_error=row.last_error,
-    )
 
 
 def _snapshot(row: CaptureRow) -> SnapshotCapture:

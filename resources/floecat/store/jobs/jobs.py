@@ -6,7 +6,7 @@ Workers take them through `job_claims`. A row holds no credentials.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -25,6 +25,7 @@ __all__ = [
     "JOB_COLUMNS",
     "NO_LEASE",
     "OPEN_STATES",
+    "JobFilter",
     "JobRow",
     "attachment",
     "cancel",
@@ -138,65 +139,47 @@ def catalogs_with_open_job(conn: Connection, kind: str, subject: str, resource: 
     return [row[0] for row in conn.all(_WITH_OPEN, parameters)]
 
 
-def list_all(
-    conn: Connection,
-    catalog_id: UUID,
-    kinds: Sequence[str],
-    *,
-    states: Sequence[str] = (*OPEN_STATES, *FINISHED_STATES),
-    title: str | None = None,
-    after: UUID | None = None,
-    limit: int | None = None,
-) -> list[JobRow]:
-    """Jobs of a catalog, oldest first.
+class JobFilter(NamedTuple):
+    """Which jobs of a catalog are listed."""
 
-    Args:
-        kinds: the kinds that are wanted.
-        states: the states that are wanted.
-        title: what they are called; `None` for all.
-        after: id of the last job of the page before.
-        limit: most jobs; `None` for all.
-    """
-    listed = _Listed(catalog_id, kinds, states, title, after)
-    return [job_row(row) for row in conn.all(_LIST, listed.parameters(limit))]
-
-
-def page_of(
-    store: Store,
-    catalog_id: UUID,
-    kinds: Sequence[str],
-    *,
-    states: Sequence[str],
-    title: str | None,
-    after: UUID | None,
-    limit: int,
-) -> Fetched[JobRow]:
-    """As `list_all`, as many jobs as one answer may have."""
-    listed = _Listed(catalog_id, kinds, states, title, after)
-    return fetch_records(
-        store,
-        lambda conn, count: [int(row[0]) for row in conn.all(_LIST_SIZES, listed.parameters(count))],
-        lambda conn, count: [job_row(row) for row in conn.all(_LIST, listed.parameters(count))],
-        limit,
-    )
-
-
-class _Listed(NamedTuple):
     catalog_id: UUID
-    kinds: Sequence[str]
-    states: Sequence[str]
-    title: str | None
-    after: UUID | None
+    wanted: Sequence[tuple[str, str]]
+    """Their kinds, each with a state."""
+    title: str | None = None
+    """What they are called; `None` for all."""
+    parent_id: UUID | None = None
+    """The job that waits for them; `None` for all."""
+    after: UUID = UUID(int=0)
+    """Id of the last job of the page before."""
 
-    def parameters(self, limit: int | None) -> dict[str, object]:
-        return {
-            "catalog_id": self.catalog_id,
-            "kinds": list(self.kinds),
-            "states": list(self.states),
+    def rows(self, conn: Connection, limit: int) -> list[JobRow]:
+        """The first of the jobs, oldest first."""
+        statement = _LIST if self.parent_id is None else _LIST_CHILDREN
+        return [job_row(row) for row in conn.all(statement, self._parameters(limit))]
+
+    def sizes(self, conn: Connection, limit: int) -> list[int]:
+        """The bytes of the first of the jobs."""
+        statement = _LIST_SIZES if self.parent_id is None else _CHILDREN_SIZES
+        return [int(row[0]) for row in conn.all(statement, self._parameters(limit))]
+
+    def _parameters(self, limit: int) -> dict[str, object]:
+        of_parent = {"catalog_id": self.catalog_id} if self.parent_id is None else {"job_id": self.parent_id}
+        return of_parent | {
+            "wanted": [f"{kind} {state}" for kind, state in self.wanted],
             "title": self.title or "",
-            "after": self.after or _FIRST_ID,
-            "limit": NO_LIMIT if limit is None else limit,
+            "after": self.after,
+            "limit": limit,
         }
+
+
+def list_all(conn: Connection, wanted: JobFilter) -> list[JobRow]:
+    """Jobs of a catalog, oldest first."""
+    return wanted.rows(conn, NO_LIMIT)
+
+
+def page_of(store: Store, wanted: JobFilter, limit: int) -> Fetched[JobRow]:
+    """As `list_all`, as many jobs as one answer may have."""
+    return fetch_records(store, wanted.sizes, wanted.rows, limit)
 
 
 def unfinished_resources(conn: Connection, catalog_id: UUID) -> list[str]:
@@ -247,10 +230,9 @@ def list_finished(
     return [job_row(row) for row in conn.all(_LIST_FINISHED, parameters)]
 
 
-def oldest_open(conn: Connection, kind: str) -> int | None:
-    """When the oldest open job of a kind was made; `None` if none is open."""
-    row = conn.first(_OLDEST_OPEN, {"kind": kind})
-    return None if row is None else row[0]
+def oldest_open(conn: Connection) -> dict[str, int]:
+    """When the oldest open job of each kind was made; kinds without open jobs are left out."""
+    return {row[0]: row[1] for row in conn.all(_OLDEST_OPEN)}
 
 
 def retry(conn: Connection, job_id: UUID, now_ms: int) -> bool:
@@ -453,31 +435,34 @@ _LIST_FAILED: Final = (
     .order_by(_jobs.c.finished_at_ms)
     .limit(LIMIT)
 )
-_OLDEST_OPEN: Final = sa.select(sa.func.min(_jobs.c.created_at_ms)).where(
-    IS_OPEN, _jobs.c.kind == sa.bindparam("kind")
+_OLDEST_OPEN: Final = (
+    sa.select(_jobs.c.kind, sa.func.min(_jobs.c.created_at_ms)).where(IS_OPEN).group_by(_jobs.c.kind)
 )
-_LIST: Final = (
-    sa.select(*JOB_COLUMNS)
-    .where(
-        _jobs.c.catalog_id == sa.bindparam("catalog_id"),
-        _jobs.c.kind.in_(sa.bindparam("kinds", expanding=True)),
-        _jobs.c.state.in_(sa.bindparam("states", expanding=True)),
-        sa.or_(sa.bindparam("title", type_=sa.Text()) == "", _jobs.c.title == sa.bindparam("title")),
-        _jobs.c.id > sa.bindparam("after"),
+
+
+def _listed(*where: sa.ColumnElement[bool]) -> sa.Select[*tuple[Any, ...]]:
+    return (
+        sa.select(*JOB_COLUMNS)
+        .where(
+            *where,
+            (_jobs.c.kind + " " + _jobs.c.state).in_(sa.bindparam("wanted", expanding=True)),
+            sa.or_(sa.bindparam("title", type_=sa.Text()) == "", _jobs.c.title == sa.bindparam("title")),
+            _jobs.c.id > sa.bindparam("after"),
+        )
+        .order_by(_jobs.c.id)
+        .limit(LIMIT)
     )
-    .order_by(_jobs.c.id)
-    .limit(LIMIT)
+
+
+_SIZE: Final = sum(
+    (sa.func.length(sa.func.coalesce(_jobs.c[name], "")) for name in ("payload", "progress", "last_error")),
+    # of what has a bound elsewhere: names and locations
+    sa.func.length(_jobs.c.title) + sa.func.length(_jobs.c.resource) + 1024,
 )
-_LIST_SIZES: Final = _LIST.with_only_columns(
-    sum(
-        (
-            sa.func.length(sa.func.coalesce(_jobs.c[name], ""))
-            for name in ("payload", "progress", "last_error")
-        ),
-        # of what has a bound elsewhere: names and locations
-        sa.func.length(_jobs.c.title) + sa.func.length(_jobs.c.resource) + 1024,
-    )
-)
+_LIST: Final = _listed(_jobs.c.catalog_id == sa.bindparam("catalog_id"))
+_LIST_SIZES: Final = _LIST.with_only_columns(_SIZE)
+_LIST_CHILDREN: Final = _listed(*_OF_PARENT)
+_CHILDREN_SIZES: Final = _LIST_CHILDREN.with_only_columns(_SIZE)
 _UNFINISHED: Final = sa.select(_jobs.c.resource).where(
     _jobs.c.catalog_id == sa.bindparam("catalog_id"), sa.or_(IS_OPEN, _jobs.c.state == "failed")
 )
@@ -492,4 +477,3 @@ _LIST_IN_LANE: Final = (
     )
     .order_by(_jobs.c.id)
 )
-_FIRST_ID: Final = UUID(int=0)

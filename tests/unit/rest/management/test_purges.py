@@ -9,7 +9,7 @@ import pytest
 from floecat.events.table_events import PurgeCompleted, PurgeFailed
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.queue import server_identity
-from floecat_rest.management.purge_metrics import count_purge
+from floecat_rest.management.job_metrics import count_purge
 from tests.unit.rest.conftest import SCHEMA
 
 PATH = "/management/v1/catalogs/floecat/purges"
@@ -124,11 +124,11 @@ def value(client, name):
 
 def test_gauges_show_what_waits(client, opened_kernel, namespace):
     opened_kernel.purge.queue.drain_once()
-    before = value(client, 'floecat_purge_jobs{state="pending"}')
+    queued = 'floecat_jobs{kind="purge",state="queued"}'
+    before = value(client, queued)
     drop(client, namespace, "t")
-    assert value(client, 'floecat_purge_jobs{state="pending"}') == before + 1
-    assert value(client, 'floecat_purge_jobs{state="dead_letter"}') == 0
-    assert value(client, "floecat_purge_oldest_age_seconds") > 0
+    assert value(client, queued) == before + 1
+    assert value(client, 'floecat_jobs_oldest_age_seconds{kind="purge"}') > 0
 
 
 def test_counters_add_up_what_ended(client, opened_kernel):

@@ -124,6 +124,7 @@ def made(client, opened_kernel):
         "view": "v",
         "function": "f",
         "plan-id": "0198c7a0-0000-7000-8000-000000000001",
+        "job": purges[0]["id"],
         "purge": purges[0]["id"],
         "capture": capture,
         "connector": "lake",

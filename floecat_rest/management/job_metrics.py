@@ -1,4 +1,4 @@
-"""Purges in the metrics of Prometheus: totals of what this service did, and what waits in the store."""
+"""Jobs in the metrics of Prometheus: what waits in the store, and what purges of this service did."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, TableEvent
-from floecat.purge.purge_operations import PurgeTotals
 
 __all__ = ["StoreGauges", "count_purge"]
 
@@ -33,24 +32,21 @@ def count_purge(event: TableEvent) -> None:
 
 
 class StoreGauges(Collector):
-    """Jobs and purges in the store, whoever works on them."""
+    """Jobs in the store, whoever works on them."""
 
-    def __init__(self, totals: PurgeTotals, jobs: Mapping[tuple[str, str], int]) -> None:
-        self._totals = totals
-        self._jobs = jobs
+    def __init__(self, counts: Mapping[tuple[str, str], int], oldest_ms: Mapping[str, int]) -> None:
+        self._counts = counts
+        self._oldest_ms = oldest_ms
 
     def collect(self) -> Iterator[Metric]:
         """Yields the gauges."""
-        jobs = GaugeMetricFamily("floecat_purge_jobs", "Purges in the store", labels=("state",))
-        for state, count in self._totals.jobs.items():
-            jobs.add_metric([state.lower()], count)
+        jobs = GaugeMetricFamily("floecat_jobs", "Jobs in the store", labels=("kind", "state"))
+        for labels, count in self._counts.items():
+            jobs.add_metric(labels, count)
         yield jobs
-        all_jobs = GaugeMetricFamily("floecat_jobs", "Jobs in the store", labels=("kind", "state"))
-        for labels, count in self._jobs.items():
-            all_jobs.add_metric(labels, count)
-        yield all_jobs
-        yield GaugeMetricFamily(
-            "floecat_purge_oldest_age_seconds",
-            "Time since the drop of the open purge that waits longest",
-            value=self._totals.oldest_open_age_ms / 1000,
+        ages = GaugeMetricFamily(
+            "floecat_jobs_oldest_age_seconds", "Age of the open job that waits longest", labels=("kind",)
         )
+        for kind, age_ms in self._oldest_ms.items():
+            ages.add_metric((kind,), age_ms / 1000)
+        yield ages

@@ -55,7 +55,7 @@ def table(lakehouse: Lakehouse, name: str) -> TableFiles:
 
 
 def drop(lakehouse: Lakehouse, name: str) -> PurgeInfo:
-    lakehouse.kernel.drops.drop(lakehouse.call(), TableIdentifier(("ns",), name), purge=True)
+    lakehouse.kernel.purge.drops.drop(lakehouse.call(), TableIdentifier(("ns",), name), purge=True)
     return lakehouse.kernel.purge.operations.list(lakehouse.call(), title=f"ns.{name}")[0]
 
 

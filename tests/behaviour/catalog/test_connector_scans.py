@@ -377,7 +377,7 @@ class TestSchedule:
         with monkeypatch.context() as patch:
             patch.setattr(kernel.delta.registration, "register", die)
             with pytest.raises(DiedError):
-                list(kernel.connector_scans.scan_due())
+                list(kernel.connectors.scans.scan_due())
         (job,) = job_rows(kernel, call, "connector-scan")
         assert (job.state, job.title, job.attempts) == ("running", "on", 1)
         assert kernel.connectors.connectors.load(call, "on").running_scan == ScanProgress()

@@ -15,7 +15,8 @@ from floecat.commits.table_changes import TableChange
 from floecat.entries.calls import Call
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.runtime import Kernel
-from floecat.statistics.capture.control import CaptureControl, CaptureInfo, SnapshotCapture
+from floecat.statistics.capture.control import CaptureControl, SnapshotCapture
+from floecat.statistics.capture.descriptions import CaptureInfo
 from floecat.statistics.capture.reading.counting import FileSource
 from floecat.statistics.capture.reading.coverage import CaptureCoverage
 from floecat.statistics.capture.reading.file_groups import FileGroup, GroupOrder

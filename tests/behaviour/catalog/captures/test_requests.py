@@ -13,7 +13,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from floecat.errors import BadRequestError, ConflictError, NotFoundError, UnavailableError
-from floecat.statistics.capture.control import CaptureInfo
+from floecat.statistics.capture.descriptions import CaptureInfo
 from floecat.store.database.engine import Connection
 from floecat.store.jobs import job_claims, jobs, leases
 from tests.behaviour.catalog.captures.bench import (

@@ -18,7 +18,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import JobOperations
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.descriptions import CaptureInfo
-from floecat.statistics.capture.reading.coverage import CaptureCoverage, coverage_of
+from floecat.statistics.capture.reading.snapshot_coverage import CaptureCoverage, coverage_of
 from floecat.statistics.capture.requests import CAPTURE, REQUEST, payload_of
 from floecat.statistics.snapshots import Snapshots, TableSnapshot
 from floecat.store import page_tokens

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.jobs.descriptions import JobInfo
-from floecat.statistics.capture.reading.coverage import PROBLEM
+from floecat.statistics.capture.reading.snapshot_coverage import PROBLEM
 from floecat.statistics.capture.requests import GroupPayload, payload_of
 from floecat.store.jobs.jobs import JobRow
 

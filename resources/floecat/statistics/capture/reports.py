@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.events.table_description import snapshot_totals
-from floecat.statistics.capture.reading.coverage import coverage_of
+from floecat.statistics.capture.reading.snapshot_coverage import coverage_of
 from floecat.statistics.capture.reading.tables import find_table
 from floecat.statistics.records import ScalarStatistics, StatisticsRecord
 from floecat.store.record_pages import fetch_records

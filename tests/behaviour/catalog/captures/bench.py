@@ -18,8 +18,8 @@ from floecat.runtime import Kernel
 from floecat.statistics.capture.control import CaptureControl, SnapshotCapture
 from floecat.statistics.capture.descriptions import CaptureInfo
 from floecat.statistics.capture.reading.counting import FileSource
-from floecat.statistics.capture.reading.coverage import CaptureCoverage
 from floecat.statistics.capture.reading.file_groups import FileGroup, GroupOrder
+from floecat.statistics.capture.reading.snapshot_coverage import CaptureCoverage
 from floecat.statistics.capture.reading.tables import CapturedTable
 from floecat.statistics.records import (
     StatisticsRecord,

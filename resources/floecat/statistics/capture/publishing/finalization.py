@@ -13,7 +13,6 @@ from floecat.jobs.running import RunningJob
 from floecat.statistics.capture.publishing.expiry import delete_expired
 from floecat.statistics.capture.reading import counting
 from floecat.statistics.capture.reading.captured_files import SnapshotFiles
-from floecat.statistics.capture.reading.coverage import PROBLEM, CaptureCoverage
 from floecat.statistics.capture.reading.expressions import ENGINE_KIND
 from floecat.statistics.capture.reading.file_groups import (
     FileProblem,
@@ -24,6 +23,7 @@ from floecat.statistics.capture.reading.file_groups import (
 from floecat.statistics.capture.reading.merging import SidecarPart, merge
 from floecat.statistics.capture.reading.processes import RunWork
 from floecat.statistics.capture.reading.sidecars import FilesSummary, Sidecar, write_sidecar
+from floecat.statistics.capture.reading.snapshot_coverage import PROBLEM, CaptureCoverage
 from floecat.statistics.capture.reading.tables import CapturedSnapshot, CapturedTable, submit
 from floecat.statistics.records import StatisticsRecord
 from floecat.statistics.target_statistics import record_row

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from floecat.errors import FloecatError
-from floecat.statistics.capture.reading.coverage import coverage_of
 from floecat.statistics.capture.reading.file_groups import has_columns
 from floecat.statistics.capture.reading.files_with_deletes import LiveFile, added_files, live_batches
 from floecat.statistics.capture.reading.sidecars import (
@@ -23,6 +22,7 @@ from floecat.statistics.capture.reading.sidecars import (
     file_hash,
     read_summary,
 )
+from floecat.statistics.capture.reading.snapshot_coverage import coverage_of
 from floecat.statistics.capture.reading.tables import CapturedSnapshot, CapturedTable
 from floecat.store.statistics import captures
 from floecat.store.statistics import files as file_rows

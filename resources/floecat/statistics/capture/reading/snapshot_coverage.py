@@ -1,4 +1,4 @@
-"""What the statistics of a snapshot rest on."""
+"""How much of a snapshot its statistics cover."""
 
 from __future__ import annotations
 

@@ -55,6 +55,8 @@ def test_unregister(local_catalog: Catalog, length: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
+        (f"/jobs/{_ID}/retry", 404),
+        (f"/jobs/{_ID}/cancel", 404),
         (f"/purges/{_ID}/retry", 404),
         (f"/purges/{_ID}/cancel", 404),
         (f"/captures/{_ID}/cancel", 404),

@@ -71,6 +71,7 @@ COMMANDS = (
     "job show",
     "job retry",
     "job cancel",
+    "job watch",
     "purge",
     "purge list",
     "purge show",
@@ -813,6 +814,13 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     ):
         assert [each["state"] for each in objects(group, command, str(job.id))] == [state]
     assert [row[3] for row in listed()] == ["PENDING"]
+    assert listed("--entry", "ns.orders") == listed()
+    with kernel(settings) as opened:
+        opened.purge.queue.drain_once()
+    watched = run("job", "watch", str(job.id))
+    assert (watched.returncode, watched.stdout.count("\n")) == (0, 1)
+    assert watched.stdout.startswith(f"{job.id} ns.orders SUCCEEDED; 6 found, 6 deleted, ")
+    assert run("job", "watch").stdout.startswith("No job is open")
     other = str(uuid.uuid4())
     for command in ("retry", "show"):
         assert one_error(run("job", command, other), 1) == f"Job does not exist: {other}"

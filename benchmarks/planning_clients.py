@@ -1,8 +1,8 @@
 """Whole plans of clients: planned by the service, and by the client itself, by turns in one run.
 
-Clients are PyIceberg and Iceberg's Java library, whose REST catalog is what Spark and Flink plan with. A plan
-is whole when the client has every task. What the client needs alone to read the answers, which are in memory
-then, is told beside it.
+Clients are PyIceberg, Iceberg's Java library, whose REST catalog is what Spark and Flink plan with, and
+Spark. A plan is whole when the client has every task; Spark answers `SELECT count(*)` by the tasks alone.
+What the first two need alone to read the answers, which are in memory then, is told beside it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from pyiceberg.table import FileScanTask, Table
 from benchmarks.figures import figure
 from benchmarks.planning import table
 from benchmarks.planning_answers import answers, processor_s
+from benchmarks.planning_tables import FILE_ROWS
 from benchmarks.servers import Floecat, floecat
 from tests.engines.programs import jar
+from tests.engines.spark_process import SparkProcess
 from tests.services.spark import start_java
 
 _RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
@@ -131,6 +133,35 @@ class _PyIceberg:
         return time.perf_counter() - begun
 
 
+class _Spark:
+    """A session of Spark."""
+
+    name = "Spark"
+
+    def __init__(self, spark: SparkProcess) -> None:
+        self._spark = spark
+
+    def plan(self, mode: str) -> tuple[float, int]:
+        """As of `_Java`."""
+        begun = time.perf_counter()
+        [(rows,)] = self._spark.sql(f"SELECT count(*) FROM {mode}.db.large")
+        return time.perf_counter() - begun, rows // FILE_ROWS
+
+
+def _of_spark(service: Floecat) -> dict[str, str]:
+    """A catalog for each way of planning."""
+    settings = {}
+    for mode in _MODES:
+        catalog = f"spark.sql.catalog.{mode}"
+        settings |= {
+            catalog: "org.apache.iceberg.spark.SparkCatalog",
+            f"{catalog}.type": "rest",
+            f"{catalog}.uri": service.base,
+            f"{catalog}.scan-planning-mode": mode,
+        }
+    return settings
+
+
 def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -165,9 +196,11 @@ def _measure(gateway: JavaGateway, folder: Path, location: str, options: argpars
             seconds = median(client.read(bodies) for _ in range(3))
             note = f"{len(bodies)} answers, {sum(map(len, bodies)):,} bytes, in one thread"
             figure(f"{client.name}: reads the answers alone", seconds, "s", note=note)
+        with SparkProcess(Path(data) / "spark", _of_spark(service)) as spark:
+            _compare(_Spark(spark), service, options.runs)
 
 
-def _compare(client: _Java | _PyIceberg, service: Floecat, runs: int) -> None:
+def _compare(client: _Java | _PyIceberg | _Spark, service: Floecat, runs: int) -> None:
     seconds: dict[str, list[float]] = {mode: [] for mode in _MODES}
     found: set[int] = set()
     used_s = 0.0

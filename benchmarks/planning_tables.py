@@ -18,9 +18,10 @@ from floecat.iceberg.schemas.schema import Schema, parse_schema
 from floecat.iceberg.schemas.single_values import encode
 from floecat.iceberg.schemas.types import PrimitiveType
 
-__all__ = ["DAYS", "write_table"]
+__all__ = ["DAYS", "FILE_ROWS", "write_table"]
 
 DAYS = 28
+FILE_ROWS = 1000
 _FIRST_DAY = 19723
 _DOUBLES = range(4, 12)
 _SPEC = PartitionSpec(0, (PartitionField("day", "identity", 2, 1000),))
@@ -82,12 +83,12 @@ def _manifest(folder: Path, schema: Schema, number: int, size: int, day: int | N
 
 
 def _metrics(files: npt.NDArray[np.int64], days: npt.NDArray[np.int64]) -> FileMetrics:
-    counts = pa.array(np.full(len(files), 1000))
+    counts = pa.array(np.full(len(files), FILE_ROWS))
     nulls = pa.array(np.zeros(len(files), np.int64))
     unsorted = (files * 7919 % 1_000_003).astype(np.float64)
     names = pa.array([f"c{file % 97}" for file in files.tolist()])
     bounds = {
-        1: (pa.array(files * 1000), pa.array(files * 1000 + 999)),
+        1: (pa.array(files * FILE_ROWS), pa.array(files * FILE_ROWS + FILE_ROWS - 1)),
         2: (pa.array(days, pa.int32()), pa.array(days, pa.int32())),
         3: (names, names),
         **dict.fromkeys(_DOUBLES, (pa.array(unsorted), pa.array(unsorted + 1000))),

@@ -12,12 +12,13 @@ import pytest
 
 from tests.clients.warehouses import Warehouse, unique
 from tests.engines.conftest import EngineReport
+from tests.engines.go.test_go import go_client
 from tests.engines.keycloak.keycloak_server import REALM_FILE, RELEASE, KeycloakServer, running_keycloak
 from tests.engines.keycloak.logins import Login
 from tests.services.catalog import CatalogServer, running_catalog
 from tests.services.spark import spark
 
-__all__ = ["CREDENTIAL", "LEEWAY_S", "MakeClient", "RunService", "ask", "spark"]
+__all__ = ["CREDENTIAL", "LEEWAY_S", "MakeClient", "RunService", "ask", "go_client", "spark"]
 
 LEEWAY_S = 5
 _CLIENT = json.loads(REALM_FILE.read_text())["clients"][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,11 +15,15 @@ from pyspark.sql import SparkSession
 
 from tests.clients.connections import SparkCatalog, open_duckdb
 from tests.clients.warehouses import Warehouse, unique
+from tests.engines.client_flows import MORE, ORDERS, SCHEMA, properties_for, sorted_rows
 from tests.engines.conftest import EngineReport
 from tests.engines.flink_process import FlinkProcess
 from tests.engines.keycloak.conftest import LEEWAY_S, MakeClient
 from tests.engines.keycloak.logins import Login
+from tests.engines.line_client import LineClient
 from tests.engines.pages import blocks, properties
+from tests.engines.spark.conftest import settings_of
+from tests.engines.spark_process import SparkProcess
 from tests.engines.trino.conftest import page_settings
 from tests.engines.trino_server import TrinoServer, running_trino
 
@@ -77,6 +82,15 @@ def spark_engine(spark: SparkSession, secured: Warehouse, short: Login) -> Engin
 
 
 @pytest.fixture
+def spark_4(secured: Warehouse, short: Login, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Spark 4.1, planned by the service."""
+    login = properties(short.of_page("properties"))
+    settings = {name.replace(".floecat.", ".server."): value for name, value in login.items()}
+    with SparkProcess(tmp_path_factory.mktemp("spark-4"), settings_of(secured) | settings) as process:
+        yield Engine(process.sql, "server", text="STRING")
+
+
+@pytest.fixture
 def flink(secured: Warehouse, short: Login, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     catalog = blocks("flink", "sql")[0].replace("http://127.0.0.1:9200", secured.uri)
     catalog = catalog.replace("\n);", f",\n{short.of_page('sql', 1)})")
@@ -118,7 +132,7 @@ def test_pyiceberg(secured: Warehouse, short: Login, engine: EngineReport) -> No
     catalog.close()
 
 
-@pytest.mark.parametrize("name", ["duckdb", "spark_engine", "flink", "trino"])
+@pytest.mark.parametrize("name", ["duckdb", "spark_engine", "spark_4", "flink", "trino"])
 def test_rows_come_back(
     request: pytest.FixtureRequest, secured: Warehouse, short: Login, engine: EngineReport, name: str
 ) -> None:
@@ -139,6 +153,25 @@ def test_rows_come_back(
         found = catalog.load_table(f"{namespace}.orders").scan().to_arrow().to_pylist()
         catalog.close()
         assert sorted(row["id"] for row in found) == [1, 2, 3]
+
+
+def test_go(secured: Warehouse, short: Login, go_client: Path, engine: EngineReport) -> None:
+    of_login = {
+        "credential": f"{short.client_id}:{short.client_secret}",
+        "oauth2-server-uri": short.token_url,
+        "scope": "openid",
+    }
+    table = [unique("go"), "orders"]
+    with LineClient(go_client, properties_for(secured) | of_login) as client:
+        with engine.step("Go: create, append, read"):
+            client.do("create namespace", namespace=table[:1], properties={})
+            client.do("create table", table=table, schema=SCHEMA, properties={})
+            client.do("append", table=table, rows=ORDERS)
+            assert sorted_rows(client.do("read", table=table)) == ORDERS
+        _wait_for_expiry()
+        with engine.step("Go: append and read after the token has ended"):
+            client.do("append", table=table, rows=MORE)
+            assert sorted_rows(client.do("read", table=table)) == ORDERS + MORE
 
 
 def test_exchange_of_tokens(

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -77,6 +78,18 @@ func options(properties iceberg.Properties) []rest.Option {
 	}
 	if token := properties["token"]; token != "" {
 		chosen = append(chosen, rest.WithOAuthToken(token))
+	}
+	if credential := properties["credential"]; credential != "" {
+		endpoint, err := url.Parse(properties["oauth2-server-uri"])
+		if err != nil {
+			panic(err)
+		}
+		chosen = append(
+			chosen,
+			rest.WithCredential(credential),
+			rest.WithAuthURI(endpoint),
+			rest.WithScope(properties["scope"]),
+		)
 	}
 	return chosen
 }

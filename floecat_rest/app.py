@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from litestar import Litestar
-from litestar.datastructures import State
 
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
@@ -164,12 +163,11 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     app = Litestar(
         route_handlers=CONTROLLERS,
         request_class=CatalogRequest,
-        state=State({HttpServices.STATE: services}),
         lifespan=[_lifespan(services)],
         openapi_config=None,
         logging_config=None,
     )
-    app.state[Descriptions.STATE] = Descriptions(app.routes, settings.gateway)
+    services.descriptions = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
     dispatcher = Dispatcher(app, services)
     loads = FastLoadAnswers(dispatcher, services, path_template=_template(TableController.path))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from html import escape
-from typing import Any, Final
+from typing import Final
 
-from litestar import Controller, Response, get
+import msgspec
+from litestar import Controller, get
 
 import floecat
 from floecat.auth.browser_requests import BrowserRules
 from floecat.settings import GatewaySettings
-from floecat_rest.http.html_pages import HTML_HEADERS, html_page
+from floecat_rest.http.html_pages import html_answer, html_page
+from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest
 
@@ -20,7 +22,7 @@ __all__ = ["FrontPageController"]
 _SPECIFICATION: Final = "https://iceberg.apache.org/rest-catalog-spec/"
 _UNKNOWN_HOST: Final = "YOUR-SERVER"
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
-_VARIES: Final = {"Vary": "Accept, Host", "Cache-Control": "no-store"}
+_VARIES: Final = [(b"vary", b"Accept, Host"), (b"cache-control", b"no-store")]
 
 _CLIENTS: Final = {
     "PyIceberg": """from pyiceberg.catalog import load_catalog
@@ -52,14 +54,13 @@ class FrontPageController(Controller):
     opt = {PUBLIC: True, WITHOUT_STORAGE: True}
 
     @get(operation_id="frontPage", sync_to_thread=False)
-    def front_page(self, request: CatalogRequest) -> Response[Any]:
+    def front_page(self, request: CatalogRequest) -> Answer:
         """What this server is: a page for browsers, JSON for others."""
         gateway = request.services.settings.gateway
         uri = f"{request.scope['scheme']}://{_host(request, gateway)}{request.scope.get('root_path', '')}"
         if "text/html" not in (request.header_list(b"accept") or "").lower():
-            return Response(_summary(uri, gateway), headers=_VARIES)
-        page = _page(uri, gateway)
-        return Response(page, media_type="text/html", headers=HTML_HEADERS | _VARIES)
+            return Answer(200, msgspec.json.encode(_summary(uri, gateway)), _VARIES)
+        return html_answer(_page(uri, gateway).encode(), _VARIES)
 
 
 def _host(request: CatalogRequest, gateway: GatewaySettings) -> str:

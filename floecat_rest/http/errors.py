@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from litestar.exceptions import HTTPException, NotFoundException, ValidationException
 
 from floecat import errors
 from floecat_rest.http.json_responses import Answer
@@ -27,10 +26,12 @@ __all__ = [
     "ErrorKind",
     "ErrorModel",
     "IcebergErrorResponse",
+    "MethodNotAllowedError",
     "UnsupportedMediaTypeError",
     "answer_error",
     "describe_error",
     "encode_error",
+    "unknown_path_error",
 ]
 
 _log = logging.getLogger(__name__)
@@ -47,9 +48,22 @@ class UnsupportedMediaTypeError(errors.BadRequestError):
     """The body is declared to be something other than JSON."""
 
 
+class MethodNotAllowedError(errors.BadRequestError):
+    """The path has no such method.
+
+    Attributes:
+        allow: the methods that it has.
+    """
+
+    def __init__(self, allow: str) -> None:
+        super().__init__("Method Not Allowed")
+        self.allow = allow
+
+
 ERROR_KINDS: Mapping[type[Exception], ErrorKind] = {
     errors.BadRequestError: ErrorKind(400, "BadRequestException"),
     errors.PayloadTooLargeError: ErrorKind(413, "BadRequestException"),
+    MethodNotAllowedError: ErrorKind(405, "UnsupportedOperationException"),
     UnsupportedMediaTypeError: ErrorKind(415, "BadRequestException"),
     errors.IllegalArgumentError: ErrorKind(400, "IllegalArgumentException"),
     errors.UnprocessableError: ErrorKind(422, "UnprocessableEntityException"),
@@ -84,22 +98,7 @@ _NOT_DESCRIBING = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
 _DOUBLED = "/v1/v1/"
 _FIRST_SEGMENTS = frozenset({"config", "namespaces", "tables", "views", "transactions", "oauth"})
 
-_EXPECTED: Mapping[str, str] = {
-    "pageSize": "must be a whole number, at least 1",
-    "purgeRequested": "must be true or false",
-}
-"""What parameters of other types than text must be."""
-
 _INTERNAL = ErrorKind(500, "InternalServerError")
-
-_FRAMEWORK_TYPES: Mapping[int, str] = {
-    400: "BadRequestException",
-    401: "NotAuthorizedException",
-    403: "ForbiddenException",
-    404: "NotFoundException",
-    405: "UnsupportedOperationException",
-    503: "ServiceUnavailableException",
-}
 
 
 class ErrorModel(msgspec.Struct):
@@ -121,14 +120,14 @@ def describe_error(error: Exception, request_id: str) -> tuple[ErrorModel, dict[
 
     The text of an unexpected error stays in the log. The message gives the request id to search for.
     """
-    if isinstance(error, HTTPException):
-        return _describe_framework_error(error, request_id)
     kind = next((ERROR_KINDS[base] for base in type(error).__mro__ if base in ERROR_KINDS), _INTERNAL)
     if kind is _INTERNAL or not isinstance(error, errors.FloecatError):
         return _internal(request_id), {}
     headers: dict[str, str] = {}
     if isinstance(error, errors.NotAuthorizedError):
         headers["WWW-Authenticate"] = _challenge(error)
+    if isinstance(error, MethodNotAllowedError):
+        headers["Allow"] = error.allow
     if isinstance(error, errors.UnavailableError):
         headers["Retry-After"] = str(error.retry_after_s)
     return ErrorModel(error.message, kind.type, kind.status), headers
@@ -148,13 +147,11 @@ def answer_error(scope: Scope, error: Exception) -> Answer:
     request_id = request_id_of(scope)
     method, path = scope.get("method"), scope["path"]
     raised = error
-    if isinstance(error, NotFoundException) or (
-        isinstance(error, errors.NoSuchWarehouseError) and path.startswith(_DOUBLED)
-    ):
-        error = _unknown_path(path)
+    if isinstance(error, errors.NoSuchWarehouseError) and path.startswith(_DOUBLED):
+        error = unknown_path_error(path)
     described, headers = describe_error(error, request_id)
     if described.code >= 500 or isinstance(error, errors.StorageRefusedError):
-        known = isinstance(error, errors.FloecatError | HTTPException)
+        known = isinstance(error, errors.FloecatError)
         internal = described.code >= 500 and described.code != 503
         _log.log(
             logging.ERROR if internal else logging.WARNING,
@@ -172,6 +169,20 @@ def answer_error(scope: Scope, error: Exception) -> Answer:
     return Answer(
         described.code, content, [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()]
     )
+
+
+def unknown_path_error(path: str) -> errors.NotFoundError:
+    """Tells the sender of a path without a route what was meant. Clients append `/v1/…` to their URI."""
+    before, version, _ = path.partition("/v1/")
+    if f"{path}/".startswith(_DOUBLED):
+        hint = "The URI of the catalog ends before /v1"
+    elif version and before and not path.startswith("/management/"):
+        hint = f"The URI of the catalog ends before {before[:_LONGEST_PATH]}, as paths begin with /v1"
+    elif path.split("/")[1] in _FIRST_SEGMENTS:
+        hint = "Paths of the catalog begin with /v1"
+    else:
+        hint = "/schema lists the paths that are served"
+    return errors.NotFoundError(f"Path does not exist: {path[:_LONGEST_PATH]}. {hint}")
 
 
 def _challenge(error: errors.NotAuthorizedError) -> str:
@@ -193,49 +204,9 @@ def _release(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _unknown_path(path: str) -> errors.NotFoundError:
-    """What the sender of a path without a route probably meant. Clients append `/v1/…` to their URI."""
-    before, version, _ = path.partition("/v1/")
-    if f"{path}/".startswith(_DOUBLED):
-        hint = "The URI of the catalog ends before /v1"
-    elif version and before and not path.startswith("/management/"):
-        hint = f"The URI of the catalog ends before {before[:_LONGEST_PATH]}, as paths begin with /v1"
-    elif path.split("/")[1] in _FIRST_SEGMENTS:
-        hint = "Paths of the catalog begin with /v1"
-    else:
-        hint = "/schema lists the paths that are served"
-    return errors.NotFoundError(f"Path does not exist: {path[:_LONGEST_PATH]}. {hint}")
-
-
 def _reason(error: Exception) -> str:
     """What the driver of the store said, or the operating system. It stays in the log."""
     return f": {' '.join(str(error.__cause__).split())[:_LONGEST_REASON]}" if error.__cause__ else ""
-
-
-def _describe_framework_error(error: HTTPException, request_id: str) -> tuple[ErrorModel, dict[str, str]]:
-    status = error.status_code
-    if status >= 500 and status != 503:
-        return _internal(request_id), {}
-    message = _validation_message(error) if isinstance(error, ValidationException) else error.detail
-    kind = _FRAMEWORK_TYPES.get(status, "BadRequestException" if status < 500 else "InternalServerError")
-    return ErrorModel(message, kind, status), dict(error.headers or {})
-
-
-def _validation_message(error: ValidationException) -> str:
-    """Which parameter is wrong, and what it must be. The framework's message is about its own types.
-
-    The framework checks all arguments of a handler again, and reports path parameters that are valid.
-    """
-    faults = error.extra if isinstance(error.extra, list) else []
-    wrong = [_wire_name(fault["key"]) for fault in faults if "key" in fault and fault.get("source") != "path"]
-    if not wrong:
-        return "Invalid request"
-    return "; ".join(f"Invalid parameter {name}: {_EXPECTED.get(name, 'cannot be read')}" for name in wrong)
-
-
-def _wire_name(field: str) -> str:
-    head, *rest = field.split("_")
-    return head + "".join(map(str.title, rest))
 
 
 def _internal(request_id: str) -> ErrorModel:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-__all__ = ["HTML_HEADERS", "html_page"]
+from floecat_rest.http.json_responses import Answer
 
-HTML_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; "
-    "base-uri 'none'; form-action 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
+__all__ = ["html_answer", "html_page"]
+
+_HEADERS: Final = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; "
+        b"form-action 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
 """Of every page: a browser runs no script in it and loads nothing for it."""
 
 _STYLE: Final = (
@@ -23,6 +29,11 @@ _STYLE: Final = (
     "details{border-bottom:1px solid #8884;padding:.3rem 0}summary{cursor:pointer}"
     "details p{white-space:pre-line}code{overflow-wrap:anywhere}"
 )
+
+
+def html_answer(page: bytes, headers: Iterable[tuple[bytes, bytes]] = ()) -> Answer:
+    """The answer that sends a page."""
+    return Answer(200, page, [*_HEADERS, *headers], media_type=b"text/html; charset=utf-8")
 
 
 def html_page(title: str, body: str) -> str:

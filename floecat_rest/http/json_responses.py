@@ -1,4 +1,4 @@
-"""Answers with a JSON body."""
+"""Answers with a body that is ready."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ WITHOUT_BODY: Final = frozenset({204, 304})
 
 
 class Answer:
-    """Sends a JSON body that is ready."""
+    """Sends a body that is ready, JSON if nothing else is said."""
 
-    __slots__ = ("_headers", "_status", "body")
+    __slots__ = ("_headers", "_media_type", "_status", "body")
 
-    def __init__(self, status: int, body: bytes = b"", headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        body: bytes = b"",
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        media_type: bytes = b"application/json",
+    ) -> None:
         self.body = body
         self._status = status
         self._headers = headers
+        self._media_type = media_type
 
     def replaced(self, body: bytes, *headers: tuple[bytes, bytes]) -> Answer:
         """The answer with another form of the body, and the headers that tell about it."""
-        return Answer(self._status, body, (*self._headers, *headers))
+        return Answer(self._status, body, (*self._headers, *headers), self._media_type)
 
     @property
     def header_names(self) -> set[bytes]:
@@ -38,6 +45,6 @@ class Answer:
         headers = [*self._headers]
         if self._status not in WITHOUT_BODY:
             length = str(len(self.body)).encode()
-            headers += [(b"content-type", b"application/json"), (b"content-length", length)]
+            headers += [(b"content-type", self._media_type), (b"content-length", length)]
         await send({"type": "http.response.start", "status": self._status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["AT_ONCE", "PUBLIC", "UNLISTED", "WITHOUT_STORAGE"]
+__all__ = ["AT_ONCE", "PUBLIC", "STRICT", "UNLISTED", "WITHOUT_STORAGE"]
 
 PUBLIC: Final = "public"
 """It needs no login."""
+
+STRICT: Final = "strict"
+"""It refuses query parameters that it does not have: a misspelt filter would list everything."""
 
 UNLISTED: Final = "unlisted"
 """It answers, and clients should not count on it."""

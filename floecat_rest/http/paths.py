@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote_from_bytes, unquote_to_bytes
+from urllib.parse import quote_from_bytes
 
 from litestar.enums import ScopeType
 
@@ -24,11 +24,9 @@ from floecat.identifiers.encoding import NamespaceSeparator, decode_segment, enc
 from floecat.identifiers.namespace import TableIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from litestar.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["RawPaths", "check_parameters_once", "empty_name_error"]
+__all__ = ["RawPaths", "empty_name_error"]
 
 _LEADING_SLASHES = re.compile("^/{2,}")
 _EMPTY_PREFIX = re.compile("^/v1/{2,}")
@@ -78,22 +76,6 @@ def empty_name_error(method: str, path: str, separator: NamespaceSeparator) -> F
                 return error
             return missing(identifier) if missing is not None else missing_namespace(identifier.namespace)
     return NotFoundError(_EMPTY_SEGMENT) if "//" in path else None
-
-
-def check_parameters_once(query: bytes, known: Collection[bytes]) -> None:
-    """Refuse a query that has a parameter twice, of which readers take either.
-
-    Args:
-        query: as it was sent.
-        known: parameters that are read; others are ignored.
-
-    Raises:
-        BadRequestError: it has.
-    """
-    if b"&" in query:
-        sent = [unquote_to_bytes(part.partition(b"=")[0]) for part in query.split(b"&")]
-        if any(sent.count(name) > 1 for name in known):
-            raise BadRequestError("Invalid query: a parameter is sent twice")
 
 
 def _raw_path(scope: Scope) -> str:

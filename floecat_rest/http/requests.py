@@ -6,10 +6,10 @@ ambiguous name never holds up the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
 import msgspec
 from litestar import Request
@@ -26,6 +26,9 @@ from floecat_rest.http.documents import DocumentResponse, Documents
 from floecat_rest.http.errors import UnsupportedMediaTypeError
 from floecat_rest.process.admission import AdmittedRequest
 from floecat_rest.process.services import Services
+
+if TYPE_CHECKING:
+    from litestar.types import Scope
 
 __all__ = [
     "CatalogRequest",
@@ -61,15 +64,29 @@ Warehouse = Annotated[
 _LARGEST_ANSWER_PART = 4
 
 
+class ApiDescriptions(Protocol):
+    """Descriptions of the API: a page, and documents by the names of files."""
+
+    @property
+    def page(self) -> bytes:
+        """HTML."""
+        ...
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """JSON and YAML."""
+        ...
+
+
 @dataclass
 class HttpServices(Services):
     """What the HTTP requests of a process share."""
 
-    STATE: ClassVar[str] = "services"
-    """Their name in the state of the application."""
-
     endpoints: list[str] = field(default_factory=list)
     """What is served, as `/v1/config` lists it."""
+
+    descriptions: ApiDescriptions | None = None
+    """What is served, as `/schema` describes it. Set by the application."""
 
     def __post_init__(self) -> None:
         """Make what needs only settings."""
@@ -82,21 +99,23 @@ class CatalogRequest(Request[Principal, None, Any]):
     """A request, as handlers see it: who asks, what the path names, what the body says.
 
     Attributes:
-        sent: the body, if its handler takes one.
-        admitted: what it holds, and runs its work in threads.
+        services: what the process shares.
+        admitted: what the request holds; runs its work in threads.
     """
 
-    sent: bytes = b""
-    admitted: AdmittedRequest
-
-    async def body(self) -> bytes:
-        """The body, for the framework."""
-        return self.sent
-
-    @property
-    def services(self) -> HttpServices:
-        """What the process shares."""
-        return cast("HttpServices", self.app.state[HttpServices.STATE])
+    def __init__(
+        self,
+        scope: Scope,
+        services: HttpServices,
+        admitted: AdmittedRequest,
+        principal: Principal | None,
+        operation_id: str,
+    ) -> None:
+        super().__init__(scope)
+        self.services = services
+        self.admitted = admitted
+        self._principal = principal
+        self._operation_id = operation_id
 
     @property
     def kernel(self) -> Kernel:
@@ -105,8 +124,8 @@ class CatalogRequest(Request[Principal, None, Any]):
 
     @property
     def principal(self) -> Principal:
-        """Who asks."""
-        return self.user
+        """Who asks; a public route has nobody."""
+        return cast("Principal", self._principal)
 
     def header(self, name: bytes) -> str | None:
         """The first value of a header, named in lower case."""
@@ -136,7 +155,7 @@ class CatalogRequest(Request[Principal, None, Any]):
         return with_request_key(
             self.call(),
             self.header(IDEMPOTENCY_KEY.encode()),
-            str(self.route_handler.operation_id),
+            self._operation_id,
             (scope["path"].encode(), scope["query_string"]),
             body,
         )

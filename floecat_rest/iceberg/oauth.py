@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from litestar import Controller, Response, post
+import msgspec
+from litestar import Controller, post
 
+from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.options import PUBLIC, UNLISTED
 from floecat_rest.iceberg.wire import OAuthError
 
@@ -17,10 +19,10 @@ class OAuthController(Controller):
     tags = ["OAuth2"]
 
     @post(operation_id="getToken", status_code=400, sync_to_thread=False, opt={PUBLIC: True, UNLISTED: True})
-    def get_token(self) -> Response[OAuthError]:
+    def get_token(self) -> Answer:
         """400 `unsupported_grant_type`."""
         refusal = OAuthError(
             "unsupported_grant_type",
             "This catalog issues no tokens. Set oauth2-server-uri to the one of your identity provider.",
         )
-        return Response(refusal, status_code=400)
+        return Answer(400, msgspec.json.encode(refusal))

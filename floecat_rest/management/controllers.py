@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
-from litestar import Controller, Request
-from litestar.handlers import BaseRouteHandler
+from litestar import Controller
 from litestar.params import QueryParameter
 
-from floecat.errors import BadRequestError, NotFoundError
+from floecat.errors import NotFoundError
+from floecat_rest.http.options import STRICT
+from floecat_rest.http.requests import CatalogRequest
 
 __all__ = [
     "ManagementController",
@@ -31,37 +31,14 @@ TableFilter = Annotated[
 ]
 
 
-async def _check_parameters(request: Request[Any, Any, Any]) -> None:
-    # a misspelt filter would list everything, a misspelt `force` would not force, and of two values one
-    # would be lost
-    known = _query_parameters(request.scope["route_handler"])
-    for name in request.query_params:
-        if name not in known:
-            named = f"it has {', '.join(known)}" if known else "it has none"
-            raise BadRequestError(f"Unknown query parameter {name[:80]!r} of {request.method}: {named}")
-        if not known[name] and len(request.query_params.getall(name)) > 1:
-            raise BadRequestError(f"Invalid parameter {name}: give it once")
-
-
-@cache
-def _query_parameters(handler: BaseRouteHandler) -> dict[str, bool]:
-    """The query parameters by name, and whether each is repeatable."""
-    found = {}
-    for name, declared in handler.parsed_fn_signature.parameters.items():
-        if isinstance(declared.kwarg_definition, QueryParameter):
-            is_list = any(each.is_non_string_sequence for each in (declared, *declared.inner_types))
-            found[declared.kwarg_definition.name or name] = is_list
-    return found
-
-
 class ManagementController(Controller):
-    """A controller that refuses query parameters that it does not have, and repeated ones."""
+    """A controller of the management API."""
 
     tags = ["Management"]
-    before_request = staticmethod(_check_parameters)
+    opt = {STRICT: True}
 
 
-def path_id(request: Request[Any, Any, Any], name: str, what: str) -> UUID:
+def path_id(request: CatalogRequest, name: str, what: str) -> UUID:
     """The id in a path.
 
     Args:

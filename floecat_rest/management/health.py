@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
 import msgspec
-from litestar import Controller, Response, get
-from litestar.plugins.prometheus import PrometheusController
-from prometheus_client import generate_latest
+from litestar import Controller, get
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest, multiprocess
 
 from floecat.errors import UnavailableError
 from floecat.runtime import Kernel
+from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.management.job_metrics import StoreGauges
@@ -50,23 +52,26 @@ class HealthController(Controller):
         return Health("ready")
 
 
-class MetricsPageController(PrometheusController):
+class MetricsPageController(Controller):
     """`/metrics`, in the text format of Prometheus."""
 
+    path = "/metrics"
     tags = ["Health"]
     opt = {PUBLIC: True, WITHOUT_STORAGE: True}
 
     @get(operation_id="metrics")
-    async def get(self, request: CatalogRequest) -> Response[bytes]:
+    async def get(self, request: CatalogRequest) -> Answer:
         """Metrics of all worker processes, and gauges of jobs if the store answers."""
-        cast("ProcessMetrics", request.services.process_metrics).update()
-        answer = cast("Response[bytes]", await PrometheusController.get.fn(self))
-        try:
-            gauges = await request.services.gauges.ask(partial(_gauges, request.kernel))
-        except UnavailableError:
-            return answer
-        answer.content += generate_latest(gauges)
-        return answer
+        services = request.services
+        cast("ProcessMetrics", services.process_metrics).update()
+        registry = REGISTRY
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        page = generate_latest(registry)
+        with suppress(UnavailableError):
+            page += generate_latest(await services.gauges.ask(partial(_gauges, request.kernel)))
+        return Answer(200, page, media_type=CONTENT_TYPE_LATEST.encode())
 
 
 def _gauges(kernel: Kernel) -> StoreGauges:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import yaml
@@ -20,9 +20,6 @@ __all__ = ["Descriptions"]
 
 class Descriptions:
     """OpenAPI documents of an application, as objects, JSON and YAML, and the page that shows them."""
-
-    STATE: ClassVar[str] = "descriptions"
-    """Their name in the state of the application."""
 
     def __init__(self, routes: Sequence[BaseRoute], gateway: GatewaySettings) -> None:
         """Describe an application.

@@ -20,6 +20,7 @@ import floecat
 from floecat.statistics.capture.policies import PolicyChange
 from floecat_rest.http.errors import IcebergErrorResponse
 from floecat_rest.http.options import PUBLIC
+from floecat_rest.http.parameters import query_parameters
 from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
 from floecat_rest.management.statistics_wire import (
     CaptureRequest,
@@ -309,12 +310,10 @@ def _parameters(operation: ServedOperation, notes: OperationNotes) -> list[dict[
         description, example = _PATH_PARAMETERS[name]
         parameter = {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         found.append(parameter | {"description": description, "example": example})
-    for name, declared in operation.handler.parsed_fn_signature.parameters.items():
-        query = declared.kwarg_definition
-        if isinstance(query, QueryParameter):
-            schema = _query_schema(declared.annotation, declared.default, query)
-            parameter = {"name": query.name or name, "in": "query", "required": False, "schema": schema}
-            found.append(parameter | ({"description": query.description} if query.description else {}))
+    for name, query, declared in query_parameters(operation.handler):
+        schema = _query_schema(declared.annotation, declared.default, query)
+        parameter = {"name": name, "in": "query", "required": False, "schema": schema}
+        found.append(parameter | ({"description": query.description} if query.description else {}))
     return [*found, *([_IDEMPOTENCY_KEY] if notes.replays else []), _REQUEST_ID]
 
 

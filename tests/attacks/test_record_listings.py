@@ -81,8 +81,10 @@ def test_listings_of_large_records(attacked_service: AttackedService, what: str)
     service.attack(send, at_once=40)
 
 
-def test_listings_of_jobs_whose_progress_is_large(attacked_service: AttackedService) -> None:
-    service, purges = attacked_service, "/management/v1/catalogs/floecat/purges"
+@pytest.mark.parametrize("listing", ["purges?", "jobs?kind=purge&"])
+def test_listings_of_jobs_whose_progress_is_large(attacked_service: AttackedService, listing: str) -> None:
+    service, catalog = attacked_service, "/management/v1/catalogs/floecat"
+    purges, listed = f"{catalog}/purges", f"{catalog}/{listing}"
     for number in range(RECORDS):
         path = f"/v1/floecat/namespaces/used{number}/tables/t?purgeRequested=true"
         assert service.send("DELETE", path).status == 204
@@ -94,13 +96,13 @@ def test_listings_of_jobs_whose_progress_is_large(attacked_service: AttackedServ
         store.execute("UPDATE jobs SET progress = json_set(progress, '$.note', ?)", (VALUE,))
 
     def send() -> None:
-        answer = service.send("GET", purges)
+        answer = service.send("GET", listed)
         assert answer.status == 200 or answer.is_refusal, answer.status
         assert len(answer.body) < MOST_BYTES
 
     found, token = 0, ""
     while token is not None:
-        page = json.loads(service.send("GET", f"{purges}?pageToken={token}").body)
-        found, token = found + len(page["purges"]), page["next-page-token"]
+        page = json.loads(service.send("GET", f"{listed}pageToken={token}").body)
+        found, token = found + len(page[listing.partition("?")[0]]), page["next-page-token"]
     assert found == RECORDS
     service.attack(send, at_once=40)

@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Where all tables live on PostgreSQL."""
 
-HEAD_REVISION: Final = "b26aa61a1220"
+HEAD_REVISION: Final = "5a9a12bbdc28"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"

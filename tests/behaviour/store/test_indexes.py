@@ -16,6 +16,8 @@ from floecat.store.database.engine import Store
 from floecat.store.database.prepared_statements import PerDialect, TwoChanges
 
 READS_EVERYTHING = {
+    "catalogs.connectors._DUE",  # those that are due, by turns of catalogs
+    "commits.metrics._BEYOND",  # once a sweep, to weigh the reports of each catalog
     "catalogs.catalogs._COMMIT_VERSIONS",  # few rows
     "catalogs.catalogs._DELETE",  # by an operator; that no entry names the catalog is seen by looking at all
     "catalogs.catalogs._LIST_ALL_ACCOUNTS",
@@ -39,6 +41,7 @@ BEGINNINGS = {
 """Parts that others are made from."""
 
 SORTS = {
+    "jobs.job_claims._CLAIM_ABOUT",  # jobs about one subject
     "commits.commit_log._WRITERS_OF",
     "jobs.jobs._CHILDREN_SIZES",
     "jobs.jobs._LIST_CHILDREN",

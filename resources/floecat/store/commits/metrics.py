@@ -18,7 +18,7 @@ _reports: Final = sa.Table(
     "metrics_reports",
     metadata,
     id_column(primary_key=True),
-    id_column("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE"), index=True),
+    id_column("catalog_id", sa.ForeignKey("catalogs.id", ondelete="CASCADE")),
     id_column("entry_id"),
     text_column("table_name"),
     text_column("report_type"),
@@ -28,6 +28,8 @@ _reports: Final = sa.Table(
     # last, so that SQLite passes over it
     sa.Column("body", sa.LargeBinary(), nullable=False),
     sa.Index(None, "entry_id", "received_at_ms", "id"),
+    # finds the oldest reports of a catalog that has too many
+    sa.Index(None, "catalog_id", "received_at_ms"),
 )
 
 _INSERT: Final = sa.insert(_reports)

@@ -18,6 +18,7 @@ import msgspec
 from litestar.enums import ScopeType
 from litestar.routes import HTTPRoute
 
+from floecat.auth.principals import Principal
 from floecat.errors import BadRequestError
 from floecat.runtime import Kernel
 from floecat_rest.http.bodies import Bodies
@@ -91,18 +92,19 @@ class Dispatcher:
         if method not in endpoints:
             return Answer(204, headers=[(b"allow", _allow(endpoints).encode())])
         request = CatalogRequest(scope, services, admitted, principal, endpoint.operation_id)
-        admitted.store = partial(self._store_of, request)
+        # not of the request, which refers to this: it would stay until the garbage collector comes
+        admitted.store = partial(self._store_of, principal, scope["path_params"])
         arguments = endpoint.parameters.read(method, scope["path_params"], scope["query_string"])
         if endpoint.takes_body:
             arguments["body"] = await self._bodies.read(admitted, scope["headers"], receive)
         return await endpoint.call(request, arguments)
 
-    def _store_of(self, request: CatalogRequest) -> str | None:
-        kernel, parameters = self._services.kernel, request.path_params
+    def _store_of(self, principal: Principal | None, parameters: Mapping[str, str]) -> str | None:
+        kernel = self._services.kernel
         name = parameters.get("prefix") or parameters.get("catalog")
-        if kernel is None or name is None:
+        if kernel is None or name is None or principal is None:
             return None
-        return kernel.catalog.catalogs.storage_of(request.principal.account_id, unquote(name))
+        return kernel.catalog.catalogs.storage_of(principal.account_id, unquote(name))
 
 
 def _allow(endpoints: Mapping[str, _Endpoint]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import unquote_plus
 
 import msgspec
 from litestar.params import PathParameter, QueryParameter
@@ -53,7 +53,7 @@ class Parameters:
                 handler.
         """
         found: dict[str, Any] = {name: path[name] for name in self._path}
-        sent = parse_qs(query.decode("latin-1"), keep_blank_values=True) if query else {}
+        sent = _values(query) if query else {}
         if self._is_strict and not sent.keys() <= self._query.keys():
             name = next(name for name in sent if name not in self._query)
             named = f"it has {', '.join(self._query)}" if self._query else "it has none"
@@ -71,19 +71,34 @@ class _Query:
         self.default = declared.default
         self._name = name
         self._is_list = any(each.is_non_string_sequence for each in (declared, *declared.inner_types))
-        self._type: Any = declared.annotation
+        kind: Any = declared.annotation
+        self._is_text = declared.annotation in (str, str | None)
         self._expected = "cannot be read"
         if definition.ge is not None:
-            self._type = Annotated[int, msgspec.Meta(ge=definition.ge)] | None
+            kind = Annotated[int, msgspec.Meta(ge=definition.ge)] | None
             self._expected = f"must be a whole number, at least {definition.ge}"
         elif declared.annotation is bool:
             self._expected = "must be true or false"
+        # the fields of a struct are resolved once, any other type each time
+        self._struct: Any = msgspec.defstruct("Query", [("value", kind)], array_like=True)
 
     def value(self, sent: list[str]) -> Any:
         """What was sent, in the type that the handler takes."""
         if len(sent) > 1 and not self._is_list:
             raise BadRequestError(f"Invalid parameter {self._name}: give it once")
+        if self._is_text:
+            return sent[0]
         try:
-            return msgspec.convert(sent if self._is_list else sent[0], self._type, strict=False)
+            return msgspec.convert((sent if self._is_list else sent[0],), self._struct, strict=False).value
         except msgspec.ValidationError:
             raise BadRequestError(f"Invalid parameter {self._name}: {self._expected}") from None
+
+
+def _values(query: bytes) -> dict[str, list[str]]:
+    """The values that were sent, by name. `urllib.parse.parse_qs` takes several times as long."""
+    sent: dict[str, list[str]] = {}
+    for part in query.decode("latin-1").split("&"):
+        if part:
+            name, _, value = part.partition("=")
+            sent.setdefault(unquote_plus(name), []).append(unquote_plus(value))
+    return sent

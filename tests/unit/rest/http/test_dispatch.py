@@ -4,9 +4,12 @@ import asyncio
 import gc
 import logging
 import tracemalloc
+import weakref
 
 import pytest
 
+from floecat_rest.http import dispatch
+from floecat_rest.http.requests import CatalogRequest
 from tests.unit.rest.asgi import ask, http_scope
 
 
@@ -27,6 +30,25 @@ def test_long_paths_leave_memory_with_their_requests(client, caplog):
         assert tracemalloc.get_traced_memory()[0] < 4 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("path", ["/v1/namespaces?pageSize=1", "/v1/namespaces/none"])
+def test_a_request_leaves_memory_without_the_garbage_collector(client, monkeypatch, path):
+    made = []
+
+    class Watched(CatalogRequest):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(dispatch, "CatalogRequest", Watched)
+    gc.disable()
+    try:
+        for _ in range(3):
+            client.get(path)
+        assert [each() for each in made[:-1]] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(("method", "status"), [("GET", 405), ("POST", 400)])

@@ -19,8 +19,9 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from floecat.settings import load_settings
-from floecat_rest import process_metrics, request_log
+from floecat_rest.http import request_log
 from floecat_rest.management.job_metrics import StoreGauges
+from floecat_rest.process import process_metrics
 from tests.engines.keycloak.keycloak_server import REALM_FILE, RELEASE
 from tests.engines.pages import blocks
 

@@ -170,6 +170,6 @@ def test_a_killed_service_purges_everything_once(
     with kernel(load_settings(overrides={"floecat.data-dir": str(deployment.data_dir)})) as opened:
         gateway = opened.settings.gateway
         principal = Principal("anna", gateway.default_account_id)
-        call = opened.calls.open(principal, gateway.default_prefix)
+        call = opened.catalog.calls.open(principal, gateway.default_prefix)
         purges.wait_for(lambda: {job.state for job in opened.jobs.list(call)} == {"SUCCEEDED"})
         assert len(opened.jobs.list(call)) == len(purges.dropped)

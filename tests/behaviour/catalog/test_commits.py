@@ -78,7 +78,7 @@ def test_commits_whose_requirements_hold_never_conflict(kernel: Kernel, call: Ca
     create(kernel, call, "t")
     other = Kernel(kernel.settings, kernel.store, kernel.files, kernel.clock)
     works = [
-        lambda n=n, k=k: k.commits.commit(call, set_property("t", f"k{n}", "1"))
+        lambda n=n, k=k: k.commits.tables.commit(call, set_property("t", f"k{n}", "1"))
         for n, k in enumerate([kernel, other] * 6)
     ]
     outcomes = in_parallel(works)

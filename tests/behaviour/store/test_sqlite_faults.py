@@ -89,7 +89,7 @@ def test_a_full_disk(lite: Store) -> None:
 _FAILING_COMMIT = """
 import os, resource, sys
 import uuid_utils.compat as uuids
-from floecat.store import accounts
+from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import CommitOutcomeUnknownError
 from floecat.store.schema import accounts as rows

@@ -383,7 +383,9 @@ def test_a_prepared_query_gives_what_an_ordinary_one_does(store: Store, namespac
 _FORK = """
 import os, sys
 import uuid_utils.compat as uuids
-from floecat.store import accounts, schema, tables
+from floecat.store import schema
+from floecat.store.catalogs import accounts
+from floecat.store.entries import tables
 from floecat.store.database.engine import Store
 from floecat.store.schema import accounts as rows
 
@@ -420,7 +422,7 @@ def test_a_fork_opens_connections_of_its_own(store: Store, url: str) -> None:
 _FORK_AND_GO = """
 import os, subprocess, sys
 import uuid_utils.compat as uuids
-from floecat.store import accounts
+from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Store
 
 SELECT = "SELECT count(*) FROM accounts"
@@ -444,7 +446,7 @@ subprocess.run([sys.executable, "-c", COUNT, sys.argv[1]], check=True)
 _FORK_IN_USE = """
 import os, sys
 import uuid_utils.compat as uuids
-from floecat.store import accounts
+from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Store
 from floecat.store.database.errors import StoreFaultError
 

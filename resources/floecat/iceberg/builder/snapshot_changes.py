@@ -43,6 +43,7 @@ class SnapshotChanges:
         self._base = base
         self._now_ms = now_ms
         self._added: dict[int, NewSnapshot] = {}
+        self._parents_of_added: set[int | None] = set()
         self._removed: set[int] = set()
         self.last_sequence_number = 0 if base is None else base.last_sequence_number
         self.next_row_id = 0 if base is None else base.next_row_id
@@ -114,6 +115,7 @@ class SnapshotChanges:
         self.last_sequence_number = max(self.last_sequence_number, summary.sequence_number)
         # an id that this request removed is a new snapshot, at the end
         self._added[summary.snapshot_id] = snapshot
+        self._parents_of_added.add(summary.parent_snapshot_id)
 
     def _check_ancestors(self, summary: SnapshotSummary) -> None:
         """Refuses a circle, in which readers go on for ever: a parent may come after those that name it."""
@@ -130,7 +132,7 @@ class SnapshotChanges:
 
     def _is_parent(self, snapshot_id: int) -> bool:
         """Whether a snapshot may name an id that is missing as its parent."""
-        if any(each.summary.parent_snapshot_id == snapshot_id for each in self._added.values()):
+        if snapshot_id in self._parents_of_added:
             return True
         base = self._base
         return base is not None and (

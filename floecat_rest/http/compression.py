@@ -6,7 +6,6 @@ import gzip
 from typing import TYPE_CHECKING, Final
 
 from floecat_rest.http.documents import accepts_gzip
-from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.requests import header_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from floecat.auth.authorizer import Privilege
 from floecat.catalog.recent_loads import RecentLoads
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, Labels, LoadedTable
-from floecat.entries.formats import TableFormats
+from floecat.entries.formats import TableFormats, is_derived
 from floecat.entries.lookup import Document, Entries, Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import missing_table
@@ -143,12 +143,11 @@ class TableLoader:
     def _check_and_answer(
         self, call: Call, found: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
     ) -> LoadedTable:
-        format = self._formats.of(found.row)
-        entry = format.current(call, found)
+        entry = self._formats.of(found.row).current(call, found)
         if entry is None:
             raise missing_table(found.identifier)
         # nothing is lost with a metadata file that is derived
-        if self._verify and not format.derives_metadata:
+        if self._verify and not is_derived(found.row.format):
             self._files.check_exists(call.catalog.storage, entry.row.metadata_location)
         return self.answer(call.catalog, entry, mode, if_none_match)
 
@@ -208,7 +207,7 @@ class TableLoader:
             document: its metadata document, JSON.
         """
         answer = self.loaded(catalog, TableMetadata.parse(document), row.state)
-        return msgspec.structs.replace(answer, is_derived=self._formats.of(row).derives_metadata)
+        return msgspec.structs.replace(answer, is_derived=is_derived(row.format))
 
     def planning_mode(self, catalog: Catalog) -> str | None:
         """Who plans scans of tables of a catalog that do not say; None leaves it to clients."""

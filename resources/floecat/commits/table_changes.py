@@ -13,7 +13,7 @@ from floecat.clock import Clock
 from floecat.commits.staging import Staging
 from floecat.entries.calls import Call
 from floecat.entries.entry_locations import check_locations, default_location
-from floecat.entries.formats import TableFormats
+from floecat.entries.formats import TableFormats, is_derived
 from floecat.entries.lookup import Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import missing_table, name_taken, namespace_row
@@ -99,10 +99,9 @@ class TableChanges:
         return self._update(call, change, entry.row, base)
 
     def _check_writable(self, change: TableChange, row: EntryRow) -> None:
-        format = self._formats.of(row)
-        if change.creates and format.derives_metadata:
+        if change.creates and is_derived(row.format):
             raise CommitFailedError("Requirement failed: table already exists")
-        format.check_writable(change.identifier)
+        self._formats.of(row).check_writable(change.identifier)
 
     def new_table(
         self, call: Call, identifier: TableIdentifier, metadata: TableMetadata, namespace_id: UUID

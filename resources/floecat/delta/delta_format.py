@@ -36,7 +36,6 @@ _PAGE = 500
 class DeltaLoads:
     """The table format `delta`: read-only, with metadata that the engine makes."""
 
-    derives_metadata = True
     files_have_partition_columns = False
 
     def __init__(self, entries: Entries, open_engine: Callable[[], DeltaRefreshService]) -> None:

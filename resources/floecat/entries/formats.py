@@ -33,11 +33,9 @@ class TableFormat(Protocol):
     """How tables of one format are loaded, and whether they may be changed.
 
     Attributes:
-        derives_metadata: whether the metadata is made here from another log, so that it can be made again.
         files_have_partition_columns: whether data files have the columns that they are partitioned by.
     """
 
-    derives_metadata: bool
     files_have_partition_columns: bool
 
     def is_current(self, row: EntryRow, /) -> bool:
@@ -64,7 +62,6 @@ class TableFormat(Protocol):
 class IcebergFormat:
     """Tables whose metadata the catalog keeps."""
 
-    derives_metadata = False
     files_have_partition_columns = True
 
     def is_current(self, _row: EntryRow, /) -> bool:
@@ -101,7 +98,6 @@ class TableFormats:
 class TurnedOffFormat:
     """Stands in for the services of a format. Its tables are listed, renamed and dropped, nothing else."""
 
-    derives_metadata = True
     files_have_partition_columns = False
 
     def __init__(self, name: str, setting: str) -> None:

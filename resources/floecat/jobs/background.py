@@ -64,7 +64,6 @@ class Background:
         thread = Thread(target=self._loop, args=(name, look, interval_ms / 1000), name=name, daemon=True)
 
         def stop() -> None:
-            self._stopped.set()
             if thread.ident is not None:
                 thread.join()
 

@@ -151,7 +151,7 @@ class JobOperations(Generic[I]):
 
     def describe(self, row: JobRow, children: Sequence[JobInfo] | None = None) -> I:
         """A job as it is listed, or with those that it waits for."""
-        return cast("I", self.kinds[row.kind].describe(row, children))
+        return cast("I", self.known[row.kind].describe(row, children))
 
     def retry(self, call: Call, job_id: UUID) -> I:
         """Makes a failed or cancelled job due now.
@@ -218,7 +218,8 @@ class JobOperations(Generic[I]):
         """How many jobs there are, by kind and state."""
         with self._store.read() as conn:
             found = jobs.count_by_state(conn)
-        return {named: count for named, count in found.items() if named[0] in self.kinds}
+        kinds = self.kinds
+        return {named: count for named, count in found.items() if named[0] in kinds}
 
     def count_words(self) -> dict[str, int]:
         """How many jobs there are, by what their state is called."""

@@ -20,19 +20,19 @@ class FailedJobs(NamedTuple):
     """No job of some kinds has used up its attempts."""
 
     asset: dg.AssetKey
-    """What is checked; its first part groups the metadata, and names the pool."""
+    """The asset that is checked; its first part groups the metadata, and names the pool."""
     name: str
     what: str
-    """What the jobs are called."""
+    """The noun for the jobs."""
     kinds: tuple[str, ...]
 
     def count(self, kernel: "Kernel") -> int:
-        """How many have used them up."""
+        """The number of jobs that have used them up."""
         counts = kernel.jobs.of(*self.kinds).count()
         return sum(count for (_, state), count in counts.items() if state == "failed")
 
     def evaluate(self, kernel: "Kernel") -> dg.AssetCheckEvaluation:
-        """What the check finds."""
+        """The result of the check."""
         count, group = self.count(kernel), self.asset.path[0]
         failed = kernel.jobs.of(*self.kinds).failed(_SHOWN)
         columns = ("id", "kind", "table", "problem")

@@ -83,7 +83,7 @@ class _Query:
         self._struct: Any = msgspec.defstruct("Query", [("value", kind)], array_like=True)
 
     def value(self, sent: list[str]) -> Any:
-        """What was sent, in the type that the handler takes."""
+        """The value that was sent, in the type that the handler takes."""
         if len(sent) > 1 and not self._is_list:
             raise BadRequestError(f"Invalid parameter {self._name}: give it once")
         if self._is_text:

@@ -80,7 +80,7 @@ class ApiDescriptions(Protocol):
 
 @dataclass
 class HttpServices(Services):
-    """What the HTTP requests of a process share."""
+    """Services that the HTTP requests of a process share."""
 
     endpoints: list[str] = field(default_factory=list)
     """What is served, as `/v1/config` lists it."""
@@ -124,7 +124,7 @@ class CatalogRequest(Request[Principal, None, Any]):
 
     @property
     def principal(self) -> Principal:
-        """Who asks; a public route has nobody."""
+        """The principal that asks; a public route has none."""
         return cast("Principal", self._principal)
 
     def header(self, name: bytes) -> str | None:

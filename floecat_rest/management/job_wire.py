@@ -24,7 +24,7 @@ __all__ = [
 
 
 class JobFields(msgspec.Struct, rename="kebab", kw_only=True):
-    """What every answer about a job has. Times in ms since the epoch."""
+    """Fields of every answer about a job. Times in ms since the epoch."""
 
     id: UUID
     state: str
@@ -37,7 +37,7 @@ class JobFields(msgspec.Struct, rename="kebab", kw_only=True):
     worker: str | None
     """`host:pid:uuid` of who works on it."""
     last_error: str | None
-    """What stopped the last attempt, or what it waits for."""
+    """The error of the last attempt, or the reason why the job waits."""
     created_at_ms: int
     started_at_ms: int | None
     due_at_ms: int | None
@@ -61,7 +61,7 @@ class JobResponse(JobFields, rename="kebab", kw_only=True):
     lane: str
     lease_expires_at_ms: int | None
     details: dict[str, Any]
-    """What only jobs of its kind have, as in the answers about purges and captures."""
+    """Fields of its kind alone, as in the answers about purges and captures."""
     children: Sequence[JobResponse]
     """The jobs that it waits for; none in a listing."""
 
@@ -131,9 +131,9 @@ class CaptureFields(SnapshotFields, rename="kebab", kw_only=True):
     files: int
     """Data files of the snapshot, as far as that is known."""
     stored: int
-    """Those whose statistics were stored before."""
+    """Files whose statistics were stored before."""
     done: int
-    """Those that are captured."""
+    """Files that are captured."""
     problem: str | None
     """Why the statistics are partial."""
 

@@ -1,1 +1,1 @@
-"""What the requests of a process share, whatever protocol they come by: threads, memory, services."""
+"""Threads, memory and services that the requests of a process share, whatever protocol they come by."""

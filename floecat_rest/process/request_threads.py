@@ -23,7 +23,7 @@ from floecat_rest.process.threads import ThreadCall, Threads
 __all__ = ["BoundedThreads", "RequestThreads", "WaitsFor"]
 
 WaitsFor: TypeAlias = Literal["store", "storage", "login"]
-"""What a call waits for at most: the store, object storage as well, or an identity provider."""
+"""The slowest thing that a call waits for: the store, object storage, or an identity provider."""
 
 _RETRY_AFTER_S: Final = 5
 

@@ -50,7 +50,7 @@ class FairQueue(Generic[T]):
             yield from items
 
     def waiting(self, account: Hashable) -> int:
-        """How many items of an account there are."""
+        """The number of items of an account."""
         return len(self._items.get(account, ()))
 
     @property

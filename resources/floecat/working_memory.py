@@ -72,7 +72,7 @@ class WorkingMemory:
         self._lock = Lock()
         self.total_bytes: Final = total_bytes
         self.wait_s: Final = wait_ms / 1000
-        """How long a request waits, in seconds."""
+        """The time that a request waits, in seconds."""
 
     @cached_property
     def turns(self) -> WorkingMemory:
@@ -89,7 +89,7 @@ class WorkingMemory:
         return bool(self._gate)
 
     def waiting(self, account: Hashable) -> int:
-        """How many requests of an account wait."""
+        """The number of requests of an account that wait."""
         with self._lock:
             return self._gate.waiting(account)
 

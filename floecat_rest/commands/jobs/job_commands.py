@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Columns = Mapping[str, Callable[[Any], str]]
-"""What a listing shows of a job, by heading."""
+"""The cells of a listing, by heading."""
 
 StateOption = Annotated[
     list[str] | None,
@@ -52,7 +52,7 @@ _IntervalOption = Annotated[float, typer.Option("--interval", min=0.1, help="Sec
 
 
 def counted(job: Any) -> str:
-    """How far a job is, in words."""
+    """The progress of a job in words."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in job.counts.items() if count)
 
 

@@ -21,11 +21,11 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The job that waits for it."""
     kind: str
     title: str
-    """What a person calls it: the name of its table, for most."""
+    """Its name for people: that of its table, for most."""
     subject: str
-    """What it is about, by an id that does not change."""
+    """The id of what it is about, which does not change."""
     location: str
-    """Where it works; empty for none."""
+    """The location of its work; empty for none."""
     lane: str
     state: str
     """In the words of its kind."""
@@ -38,7 +38,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`host:pid:uuid` of who works on it."""
     lease_expires_at_ms: int | None
     last_error: str | None
-    """What stopped the last attempt, or what it waits for."""
+    """The error of the last attempt, or the reason why the job waits."""
     created_at_ms: int
     started_at_ms: int | None
     due_at_ms: int | None
@@ -72,7 +72,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How far it is."""
+        """The progress, as numbers by name."""
         return {}
 
 

@@ -84,7 +84,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     is put back; its groups, which have the same lock, extend it."""
     describe: Describe = JobInfo.of
     is_irreversible: bool = False
-    """What a job did cannot be undone: one that has begun is cancelled by force alone."""
+    """Whether its work cannot be undone: one that has begun is cancelled by force alone."""
     ended: Callable[[RunningJob, str, str | None], None] | None = None
     """Called by the worker that ended a job, with the state and the error; must not raise."""
     turns: Turns = msgspec.field(default_factory=Turns)

@@ -1,4 +1,4 @@
-"""What operators do with jobs (list, show, retry, cancel), and the sweep of those past their retention."""
+"""The operators' view of jobs (list, show, retry, cancel), and the sweep of those past their retention."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class JobOperations(Generic[I]):
 
     @property
     def states(self) -> Sequence[str]:
-        """What states are called, over all kinds."""
+        """The names of states, over all kinds."""
         return tuple(dict.fromkeys(kind.word(state) for kind, state in product(self.kinds.values(), _STATES)))
 
     def list(
@@ -215,28 +215,28 @@ class JobOperations(Generic[I]):
     # -- of all catalogs, for operators of all --------------------------------------------------------------
 
     def count(self) -> dict[tuple[str, str], int]:
-        """How many jobs there are, by kind and state."""
+        """The number of jobs by kind and state."""
         with self._store.read() as conn:
             found = jobs.count_by_state(conn)
         kinds = self.kinds
         return {named: count for named, count in found.items() if named[0] in kinds}
 
     def count_words(self) -> dict[str, int]:
-        """How many jobs there are, by what their state is called."""
+        """The number of jobs by the name of their state."""
         counts = dict.fromkeys(self.states, 0)
         for (kind, state), count in self.count().items():
             counts[self.kinds[kind].word(state)] += count
         return counts
 
     def oldest_open_ages_ms(self) -> dict[str, int]:
-        """How long ago the oldest open job of each kind was made; 0 if none is open."""
+        """The age of the oldest open job of each kind; 0 if none is open."""
         now_ms = self._clock.now_ms()
         with self._store.read() as conn:
             oldest = jobs.oldest_open(conn)
         return {kind: max(0, now_ms - oldest.get(kind, now_ms)) for kind in self.kinds}
 
     def overdue(self, due_for_ms: int) -> int:
-        """How many jobs have been due for some time, and no worker took them."""
+        """The number of jobs that have been due for some time, and that no worker took."""
         due_at_ms = self._clock.now_ms() - due_for_ms
         with self._store.read() as conn:
             return sum(jobs.count_due(conn, kind, due_at_ms) for kind in self.kinds)

@@ -1,1 +1,1 @@
-"""What must stay: the files of a purged table that another table, or an earlier state of one, still needs."""
+"""Files of a purged table that stay: another table, or an earlier state of one, still needs them."""

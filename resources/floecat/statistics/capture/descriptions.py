@@ -43,9 +43,9 @@ class CaptureInfo(SnapshotInfo, frozen=True, kw_only=True):
     files: int
     """Data files of the snapshot, as far as that is known."""
     stored: int
-    """Those whose statistics were stored before."""
+    """Files whose statistics were stored before."""
     done: int
-    """Those that are captured."""
+    """Files that are captured."""
     problem: str | None
     """Why the statistics are partial."""
 

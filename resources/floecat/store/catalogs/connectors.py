@@ -210,7 +210,7 @@ def _listed(catalog_id: UUID, after: str | None, limit: int | None) -> dict[str,
 
 
 def count(conn: Connection, catalog_id: UUID) -> int:
-    """How many connectors a catalog has."""
+    """The number of connectors of a catalog."""
     row = conn.first(_COUNT, {"catalog_id": catalog_id})
     return 0 if row is None else row[0]
 

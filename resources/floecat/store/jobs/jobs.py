@@ -140,13 +140,13 @@ def catalogs_with_open_job(conn: Connection, kind: str, subject: str, resource: 
 
 
 class JobFilter(NamedTuple):
-    """Which jobs of a catalog are listed."""
+    """The jobs of a catalog that are listed."""
 
     catalog_id: UUID
     wanted: Sequence[tuple[str, str]]
     """Their kinds, each with a state."""
     title: str | None = None
-    """What they are called; `None` for all."""
+    """Their title; `None` for all."""
     parent_id: UUID | None = None
     """The job that waits for them; `None` for all."""
     after: UUID = UUID(int=0)
@@ -266,7 +266,7 @@ def children(conn: Connection, job_id: UUID) -> list[JobRow]:
 
 
 def count_open_children(conn: Connection, job_id: UUID) -> int:
-    """How many of the jobs that a job waits for are open."""
+    """The number of open jobs that a job waits for."""
     row = conn.first(_COUNT_OPEN_CHILDREN, {"job_id": job_id})
     return 0 if row is None else row[0]
 

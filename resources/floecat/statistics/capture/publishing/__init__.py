@@ -1,1 +1,1 @@
-"""What a capture gives in the end: the statistics of a snapshot, in the store and in the table."""
+"""The result of a capture: the statistics of a snapshot, in the store and in the table."""

@@ -1,1 +1,1 @@
-"""What a capture reads: data files with their deletes, counted and kept in sidecars."""
+"""The input of a capture: data files with their deletes, counted and kept in sidecars."""

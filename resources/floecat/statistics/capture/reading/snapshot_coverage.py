@@ -1,4 +1,4 @@
-"""How much of a snapshot its statistics cover."""
+"""The part of a snapshot that its statistics cover."""
 
 from __future__ import annotations
 

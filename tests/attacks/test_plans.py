@@ -19,6 +19,7 @@ FIELDS = [
 FILES = 5000
 FETCHED = 3
 """Of each plan: all tasks together have gigabytes."""
+ANSWERED_WITHIN_S = 60
 
 
 def any_of(tests: list[dict[str, Any]]) -> dict[str, Any]:
@@ -74,6 +75,10 @@ def test_a_filter_is_not_copied_for_every_file(attacked_service: AttackedService
         service.send("DELETE", f"{TABLES}/t/plan/{answer['plan-id']}")
 
     service.attack(send, at_once=8)
+    # on a slow machine all of an attack may be refused; who asks after it is answered
+    ends_s = time.monotonic() + ANSWERED_WITHIN_S
+    while not sizes and time.monotonic() < ends_s:
+        send()
     assert sizes
     assert max(sizes) <= 10 << 20
     print(f"{len(sizes)} answers of up to {max(sizes) >> 20} MiB")

@@ -1,4 +1,4 @@
-"""How long the service takes to be ready, and the kernel to be imported."""
+"""How long the service takes to be ready, the kernel to be imported, and the command line to begin."""
 
 from __future__ import annotations
 
@@ -31,12 +31,16 @@ def main() -> None:
     for index, (name, target) in enumerate({"p50": 1.0, "processor-time.p50": None}.items()):
         seconds = percentile([kernel[index] - nothing[index] for kernel, nothing in imports], 0.5)
         figure(f"start.kernel-import.{name}", seconds, "s", target=target)
+    for command, target in {"--version": 0.3, "--help": 0.3, "table --help": 1.0}.items():
+        code = f"import sys; sys.argv = ['floecat', *'{command}'.split()]; from floecat_rest.cli import main; main()"
+        used = percentile([_seconds(code)[1] for _ in range(_TIMES)], 0.5)
+        figure(f"start.command.{command}.processor-time.p50", used, "s", target=target)
 
 
 def _seconds(code: str) -> tuple[float, float]:
     """How long a program takes, and how much processor time."""
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
     taken_s, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     return taken_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import floecat
 from floecat.errors import FloecatError, SettingsError
-from floecat_rest.commands import docs
-from floecat_rest.commands.catalogs import catalog, connector, namespace
 from floecat_rest.commands.console import out, print_error
-from floecat_rest.commands.jobs import capture, job, purge
-from floecat_rest.commands.service import dagster, db, demo, serve, up
-from floecat_rest.commands.tables import table
 
 __all__ = ["app", "main"]
 
@@ -22,27 +19,98 @@ EXIT_FAILURE = 1
 EXIT_SETTINGS = 2
 """As for a wrong command line: nothing was started."""
 
+
+class _Place(NamedTuple):
+    """Where a command or a group of them is."""
+
+    module: str
+    attribute: str
+    help: str
+    """First paragraph of its help, which lists show."""
+
+
+_PLACES: Final = {
+    "up": _Place(
+        "service.up",
+        "up",
+        "Start everything: store, REST service, Dagster UI and daemon, demo data. One Ctrl-C stops it all.",
+    ),
+    "serve": _Place(
+        "service.serve",
+        "serve",
+        "Run the REST service until Ctrl-C or SIGTERM. The store must be up to date: `floecat db upgrade`.",
+    ),
+    "dagster": _Place(
+        "service.dagster",
+        "dagster",
+        "Run Dagster's web server and daemon until Ctrl-C or SIGTERM, with DAGSTER_HOME prepared.",
+    ),
+    "demo": _Place(
+        "service.demo",
+        "demo",
+        "Load demo data into a running service: tables with history, a view. Safe to repeat.",
+    ),
+    "db": _Place("service.db", "app", "The SQL store."),
+    "catalog": _Place(
+        "catalogs.catalog", "app", "Catalogs, each reached by its name as prefix or warehouse."
+    ),
+    "namespace": _Place("catalogs.namespace", "app", "Namespaces of a catalog."),
+    "table": _Place(
+        "tables.table",
+        "app",
+        "Tables; Delta tables, which any engine reads as Iceberg tables; orphans; plans; statistics.",
+    ),
+    "connector": _Place(
+        "catalogs.connector",
+        "app",
+        "Connectors: locations outside the catalog that are scanned for tables.",
+    ),
+    "job": _Place(
+        "jobs.job",
+        "app",
+        "Jobs: purges of dropped tables, scheduled scans of connectors, captures of statistics.",
+    ),
+    "capture": _Place(
+        "jobs.capture", "app", "Captures of statistics: rows, nulls, bounds and distinct values."
+    ),
+    "purge": _Place("jobs.purge", "app", "Purges: deletion of the files of dropped tables."),
+    "docs": _Place("docs", "app", "Reference pages, generated from code."),
+}
+
+
+class _Commands(TyperGroup):
+    """Commands whose modules are imported when one runs: help, version and completion are quick."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, place in _PLACES.items():
+            self.add_command(TyperCommand(name, help=place.help))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """As of `TyperGroup`; imports the command."""
+        name, command, left = super().resolve_command(ctx, args)
+        place = _PLACES.get(name or "")
+        return name, command if place is None else _imported(name or "", place), left
+
+
+def _imported(name: str, place: _Place) -> Any:
+    found = getattr(import_module(f"floecat_rest.commands.{place.module}"), place.attribute)
+    parent = typer.Typer()
+    if isinstance(found, typer.Typer):
+        parent.add_typer(found)
+    else:
+        parent.command(name)(found)
+    return typer.main.get_group(parent).commands[name]
+
+
 app = typer.Typer(
     name="floecat",
+    cls=_Commands,
     help="Floecat, an Apache Iceberg REST catalog.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (up.up, serve.serve, dagster.dagster, demo.demo):
-    app.command()(command)
-for group in (
-    db.app,
-    catalog.app,
-    namespace.app,
-    table.app,
-    connector.app,
-    job.app,
-    capture.app,
-    purge.app,
-    docs.app,
-):
-    app.add_typer(group)
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,10 @@ from floecat_rest.commands.options import (
     open_call,
     settings_from,
 )
-from floecat_rest.management.catalog_wire import catalog_response
+
+if TYPE_CHECKING:
+    from floecat.entries.calls import Catalog
+    from floecat_rest.management.catalog_wire import CatalogResponse
 
 __all__ = ["app"]
 
@@ -62,7 +65,7 @@ def create(
             try_writing=not no_check,
         )
     if as_json:
-        print_json([catalog_response(made)])
+        print_json([_response(made)])
         return
     print_plain(f"Created catalog {made.name} at {made.storage_location}")
 
@@ -82,7 +85,7 @@ def list_catalogs(
     with kernel(settings) as opened:
         catalogs = opened.catalog.catalogs.list(account or settings.gateway.default_account_id)
     if as_json:
-        print_json(map(catalog_response, catalogs))
+        print_json(map(_response, catalogs))
         return
     print_rows(("name", "location"), ((catalog.name, catalog.storage_location) for catalog in catalogs))
 
@@ -110,7 +113,7 @@ def update(
             call, add=add_location or (), remove=remove_location or (), anywhere=True
         )
     if as_json:
-        print_json([catalog_response(made)])
+        print_json([_response(made)])
         return
     allowed = ", ".join(made.allowed_locations) or "none"
     print_plain(f"Catalog {made.name} is at {made.storage_location}; further locations: {allowed}")
@@ -128,3 +131,9 @@ def delete(
     with open_call(settings_from(config, data_dir=data_dir), name, account) as (kernel, call):
         kernel.catalog.changes.delete(call)
     print_plain(f"Deleted catalog {name}")
+
+
+def _response(catalog: Catalog) -> CatalogResponse:
+    from floecat_rest.management.catalog_wire import catalog_response
+
+    return catalog_response(catalog)

@@ -12,13 +12,13 @@ from floecat.settings import Duration
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.names import parse_namespace, written
 from floecat_rest.commands.options import JsonOption, on_catalog
-from floecat_rest.management.wire import connector_response, scan_response
 
 if TYPE_CHECKING:
-    from floecat.connectors.connector_service import ScanProgress
+    from floecat.connectors.connector_service import ConnectorInfo, ScanProgress
     from floecat.connectors.scans import ConnectorScanReport
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
+    from floecat_rest.management.wire import ConnectorResponse
 
 __all__ = ["app"]
 
@@ -76,7 +76,7 @@ def create(
     wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
     made = kernel.connectors.connectors.create(call, wanted)
     if as_json:
-        print_json([connector_response(made)])
+        print_json([_response(made)])
     else:
         print_plain(
             f"Created connector {made.name} for {made.location};"
@@ -99,7 +99,7 @@ def list_connectors(
     """List the connectors of a catalog, and how their last scans went."""
     connectors = kernel.connectors.connectors.list(call)
     if as_json:
-        print_json(map(connector_response, connectors))
+        print_json(map(_response, connectors))
         return
     rows = (
         (
@@ -131,6 +131,8 @@ def scan(
             call, name, lambda progress: show(f"Scanning {name}: {_counts(progress)}")
         )
     if as_json:
+        from floecat_rest.management.wire import scan_response
+
         print_json([scan_response(report, "")])
     else:
         _print_report(report)
@@ -187,3 +189,9 @@ def _key_and_value(text: str) -> tuple[str, str]:
     if not equals:
         raise BadRequestError(f"Invalid option: {text!r}, expected KEY=VALUE")
     return key, value
+
+
+def _response(connector: ConnectorInfo) -> ConnectorResponse:
+    from floecat_rest.management.wire import connector_response
+
+    return connector_response(connector)

@@ -10,12 +10,12 @@ from floecat_rest.commands.console import err, print_json, print_plain, print_ro
 from floecat_rest.commands.jobs.job_commands import HEAD, TAIL, Columns, IdArgument, JobCommands
 from floecat_rest.commands.names import parse_identifier, written
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
-from floecat_rest.management.job_wire import CaptureResponse, kind_response
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
     from floecat.statistics.capture.descriptions import CaptureInfo
+    from floecat_rest.management.job_wire import CaptureResponse
 
 __all__ = ["app"]
 
@@ -39,12 +39,15 @@ _COLUMNS: Columns = {
     **TAIL,
     "problem": lambda capture: capture.last_error or capture.problem or "",
 }
-_commands = JobCommands(
-    app,
-    lambda kernel: kernel.statistics.captures,
-    _COLUMNS,
-    lambda capture: kind_response(capture, CaptureResponse),
-)
+
+
+def _response(capture: CaptureInfo) -> CaptureResponse:
+    from floecat_rest.management.job_wire import CaptureResponse, kind_response
+
+    return kind_response(capture, CaptureResponse)
+
+
+_commands = JobCommands(app, lambda kernel: kernel.statistics.captures, _COLUMNS, _response)
 _commands.add_list()
 _commands.add_show()
 

@@ -15,12 +15,12 @@ from rich.text import Text
 
 from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.options import JsonOption, on_catalog
-from floecat_rest.management.job_wire import job_response
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
     from floecat.jobs.operations import JobOperations
     from floecat.runtime import Kernel
+    from floecat_rest.management.job_wire import JobResponse
 
 __all__ = [
     "HEAD",
@@ -82,7 +82,7 @@ class JobCommands:
         app: typer.Typer,
         jobs: Callable[[Kernel], JobOperations[Any]],
         columns: Columns,
-        response: Callable[[Any], object] = job_response,
+        response: Callable[[Any], object] | None = None,
     ) -> None:
         """Takes the group of the commands, named as the jobs are.
 
@@ -90,13 +90,13 @@ class JobCommands:
             app: the group.
             jobs: gives the jobs.
             columns: of a listing.
-            response: renders a job for programs, as the routes about it do.
+            response: renders a job for programs, as the routes about it do. Default: as of a job of any kind.
         """
         self._app = app
         self._noun = str(app.info.name)
         self._jobs = jobs
         self._columns = columns
-        self._response = response
+        self._response = response or _job_response
 
     def print(self, jobs: Sequence[Any], *, as_json: bool) -> None:
         """Lists jobs."""
@@ -210,6 +210,12 @@ class JobCommands:
         return table
 
 
+def _job_response(job: Any) -> JobResponse:
+    from floecat_rest.management.job_wire import job_response
+
+    return job_response(job)
+
+
 def _facts(job: Any) -> Iterator[tuple[str, str]]:
     yield from (
         ("kind", job.kind),
@@ -227,7 +233,7 @@ def _facts(job: Any) -> Iterator[tuple[str, str]]:
         ("started", written_time(job.started_at_ms)),
         ("finished", written_time(job.finished_at_ms)),
     )
-    yield from _details(job_response(job).details)
+    yield from _details(_job_response(job).details)
     yield "problem", job.last_error or "-"
     yield from ((child.kind, f"{child.id} {child.state}; {counted(child)}") for child in job.children)
 

@@ -10,11 +10,12 @@ from floecat_rest.commands.console import print_plain
 from floecat_rest.commands.jobs.job_commands import HEAD, TAIL, Columns, ForceOption, IdArgument, JobCommands
 from floecat_rest.commands.names import written
 from floecat_rest.commands.options import JsonOption, on_catalog
-from floecat_rest.management.job_wire import PurgeResponse, kind_response
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
+    from floecat.purge.purge_jobs import PurgeInfo
     from floecat.runtime import Kernel
+    from floecat_rest.management.job_wire import PurgeResponse
 
 __all__ = ["app"]
 
@@ -31,9 +32,15 @@ _COLUMNS: Columns = {
     "files/s": lambda purge: f"{purge.progress.files_per_second:.0f}",
     **TAIL,
 }
-_commands = JobCommands(
-    app, lambda kernel: kernel.purge.operations, _COLUMNS, lambda purge: kind_response(purge, PurgeResponse)
-)
+
+
+def _response(purge: PurgeInfo) -> PurgeResponse:
+    from floecat_rest.management.job_wire import PurgeResponse, kind_response
+
+    return kind_response(purge, PurgeResponse)
+
+
+_commands = JobCommands(app, lambda kernel: kernel.purge.operations, _COLUMNS, _response)
 _commands.add_list()
 _commands.add_show()
 _commands.add_retry()

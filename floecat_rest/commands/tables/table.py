@@ -17,7 +17,6 @@ from floecat_rest.commands.tables.orphans import orphans
 from floecat_rest.commands.tables.plan import plan
 from floecat_rest.commands.tables.show_table import show
 from floecat_rest.commands.tables.statistics import constraints, index_artifacts, statistics
-from floecat_rest.management.wire import registered_table
 
 if TYPE_CHECKING:
     from floecat.connectors.registrations import TableRegistration
@@ -87,6 +86,8 @@ def register_delta(
             print_plain(f"Created namespace {written(identifier.namespace)}")
         made = register()
     if as_json:
+        from floecat_rest.management.wire import registered_table
+
         print_json([registered_table(made, "")])
         return
     version = "not read yet" if made.snapshot_id is None else f"version {made.snapshot_id}"

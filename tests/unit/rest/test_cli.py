@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 import pytest
 from pyiceberg.catalog import load_catalog
+from typer.main import get_command
 
 import floecat
 from floecat.auth.principals import Principal
@@ -31,7 +32,7 @@ from floecat.commits.commit import CreateTable
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel
 from floecat.settings import load_settings
-from floecat_rest.cli import main
+from floecat_rest.cli import app, main
 from tests.behaviour.catalog.changes import SCHEMA
 from tests.delta_tables import writable_copy
 from tests.services.http_server import QuietHandler, serving
@@ -186,6 +187,29 @@ def test_help(name: str) -> None:
     assert result.returncode == 0
     assert "Usage: floecat" in result.stdout
     assert result.stderr == ""
+
+
+def test_a_list_of_commands_shows_the_help_of_each() -> None:
+    group = get_command(app)
+    with group.make_context("floecat", ["--version"], resilient_parsing=True) as context:
+        for name in group.list_commands(context):
+            _, command, _ = group.resolve_command(context, [name])
+            first, _, _ = command.help.partition("\n\n")
+            assert group.get_command(context, name).help == " ".join(first.split())
+
+
+def test_help_imports_no_service() -> None:
+    program = (
+        "import sys; from floecat_rest.cli import main\n"
+        "lines = ['--version', *(each + ' --help' for each in sys.argv[1:])]\n"
+        "for line in lines:\n"
+        "    sys.argv = ['floecat', *line.split()]\n"
+        "    try: main()\n"
+        "    except SystemExit as ended: assert not ended.code\n"
+        "heavy = {'dagster', 'floecat.runtime', 'litestar', 'pyarrow', 'sqlalchemy'} & sys.modules.keys()\n"
+        "sys.exit(', '.join(heavy) or None)"
+    )
+    subprocess.run([sys.executable, "-c", program, *COMMANDS], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_version() -> None:

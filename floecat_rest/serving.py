@@ -97,6 +97,11 @@ def _check_issuer(settings: Settings) -> None:
         open_authentication(settings, MemoryBudget()).check()
     except UnavailableError as error:
         _log.warning("%s", error.message)  # workers ask again
+    if settings.gateway.auth_mode == "oidc" and settings.oidc.audience is None:
+        _log.warning(
+            "floecat.oidc.audience is not set: every access token of the issuer is accepted, also those for"
+            " other services, and may do everything in its account"
+        )
 
 
 def _run_workers(config: uvicorn.Config) -> None:

@@ -11,8 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import floecat
+
 __all__ = [
     "err",
+    "install",
     "out",
     "print_done",
     "print_error",
@@ -30,6 +33,11 @@ out = Console(highlight=False, markup=False)
 
 err = Console(stderr=True, highlight=False, markup=False)
 """Problems, on standard error."""
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra from the file of `make wheel`: Floecat is in no index of packages."""
+    return f"pip install 'floecat-{floecat.__version__}-py3-none-any.whl[{extra}]'"
 
 
 def print_plain(text: str, console: Console = out) -> None:

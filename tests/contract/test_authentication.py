@@ -152,6 +152,13 @@ def settings_of(issuer: Issuer) -> dict[str, str]:
     }
 
 
+def test_a_missing_audience_is_warned_of(secured: Secured, of_issuer: Secured):
+    warned = [
+        "floecat.oidc.audience is not set" in each.server.log.read_text() for each in (secured, of_issuer)
+    ]
+    assert warned == [False, True]
+
+
 def test_clients_are_told_where_they_renew_their_tokens(of_issuer: Secured, issuer: Issuer):
     config = of_issuer.request(signed(claims(iss=issuer.url))).json()
     assert config["defaults"]["oauth2-server-uri"] == f"{issuer.url}/token"

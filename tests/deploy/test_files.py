@@ -43,12 +43,18 @@ def manifests() -> Iterator[dict[str, Any]]:
                 yield document
 
 
+def templates() -> list[dict[str, Any]]:
+    return [m for m in manifests() if "template" in m.get("spec", {})]
+
+
 def pods() -> dict[str, dict[str, Any]]:
-    return {
-        m["metadata"]["name"]: m["spec"]["template"]["spec"]
-        for m in manifests()
-        if "template" in m.get("spec", {})
-    }
+    return {m["metadata"]["name"]: m["spec"]["template"]["spec"] for m in templates()}
+
+
+def variables(folder: Path) -> dict[str, str]:
+    """The secrets of an example."""
+    lines = (folder / "secrets.env.example").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
 
 
 def test_make_installs_extras_that_exist_and_the_readme_lists_them() -> None:
@@ -103,7 +109,13 @@ def test_compose_settings_are_accepted() -> None:
     for name in ("upgrade", "floecat", "dagster"):
         environ = compose["services"][name]["environment"]
         assert load_settings(environ=environ).gateway.auth_mode == "dev"
-        assert load_settings(environ=environ | logins).gateway.auth_mode == "oidc"
+        settings = load_settings(environ=environ | logins)
+        assert settings.gateway.auth_mode == "oidc"
+        # pages link to each other where a browser finds them
+        ports = {each: compose["services"][each]["ports"] for each in ("floecat", "dagster")}
+        assert ports["floecat"] == [f"{settings.pipeline.catalog_url}:9200".removeprefix("http://")]
+        assert ports["dagster"] == [f"{settings.gateway.dagster_url}:3000".removeprefix("http://")]
+        assert settings.pipeline.webserver_url == settings.gateway.dagster_url
 
 
 def test_kubernetes_manifests() -> None:
@@ -112,7 +124,8 @@ def test_kubernetes_manifests() -> None:
         kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
         kinds.append(manifest["kind"])
     assert sorted(kinds) == [
-        *("Deployment", "Deployment", "Job", "Namespace", "PodDisruptionBudget", "Service", "Service")
+        *("Deployment", "Deployment", "Job", "Namespace", "NetworkPolicy", "NetworkPolicy", "NetworkPolicy"),
+        *("PodDisruptionBudget", "Service", "Service"),
     ]
 
 
@@ -133,10 +146,52 @@ def test_pods_are_restricted_and_know_only_their_own_settings() -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True
         (container,) = pod["containers"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        mounted = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+        assert mounted >= {"/tmp", "/var/lib/floecat"}
         assert {"name": "FLOECAT_CONFIG", "value": "/etc/floecat/floecat.toml"} in container["env"]
     container = pods()["floecat"]["containers"][0]
     assert container["readinessProbe"]["httpGet"]["path"] == "/health/ready"
     assert container["livenessProbe"]["httpGet"]["path"] == "/health/live"
+
+
+def test_the_memory_of_the_pod_holds_its_workers() -> None:
+    container = pods()["floecat"]["containers"][0]
+    limit_bytes = int(container["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
+    settings = load_settings(config=KUBERNETES / "base" / "floecat.toml", environ={})
+    # docs/operations.md, "Sizing"
+    cache_bytes = min(limit_bytes // 4, 1 << 30)
+    worker_bytes = cache_bytes + 5 * settings.limits.working_memory_bytes + (150 << 20) + cache_bytes // 2
+    assert settings.gateway.workers * worker_bytes + (300 << 20) <= limit_bytes
+
+
+def test_every_pod_has_a_network_policy() -> None:
+    labels = {m["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"] for m in templates()}
+    policies = [m["spec"] for m in manifests() if m["kind"] == "NetworkPolicy"]
+    assert {each["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for each in policies} == labels
+    # the port of the service alone, as its pods name it
+    (rule,) = [rule for each in policies for rule in each.get("ingress", [])]
+    assert rule == {"ports": [{"port": pods()["floecat"]["containers"][0]["ports"][0]["name"]}]}
+
+
+def test_only_dagster_gets_the_password_of_its_database() -> None:
+    given = {name: pod["containers"][0]["envFrom"] for name, pod in pods().items()}
+    own = {"secretRef": {"name": "floecat-dagster-secrets"}}
+    assert {name for name, secrets in given.items() if own in secrets} == {"floecat-dagster"}
+    base = (KUBERNETES / "base" / "secrets.env.example").read_text()
+    assert "DAGSTER" not in base
+    named = set(re.findall(r"\{env: (\w+)\}", (DEPLOY / "dagster.yaml").read_text()))
+    assert named == set(variables(KUBERNETES / "dagster"))
+
+
+def test_the_service_monitor_selects_the_service() -> None:
+    monitor = yaml.safe_load((DEPLOY / "monitoring" / "service-monitor.yaml").read_text())["spec"]
+    (service,) = [m for m in manifests() if m["kind"] == "Service" and m["metadata"]["name"] == "floecat"]
+    common = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())["labels"][0]["pairs"]
+    assert (service["metadata"]["labels"] | common) == monitor["selector"]["matchLabels"]
+    # the name of the job that alerts and dashboard ask for
+    assert common[monitor["jobLabel"]] == "floecat"
+    assert monitor["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
 
 
 def test_services_find_their_pods() -> None:
@@ -152,9 +207,9 @@ def test_services_find_their_pods() -> None:
 
 
 def test_kubernetes_settings_are_accepted() -> None:
-    lines = (KUBERNETES / "base" / "secrets.env.example").read_text().splitlines()
-    environ = dict(line.split("=", 1) for line in lines)
-    settings = load_settings(config=KUBERNETES / "base" / "floecat.toml", environ=environ)
+    settings = load_settings(
+        config=KUBERNETES / "base" / "floecat.toml", environ=variables(KUBERNETES / "base")
+    )
     grace_s = pods()["floecat"]["terminationGracePeriodSeconds"]
     assert settings.limits.shutdown_grace.seconds + 5 + 5 <= grace_s
     assert (
@@ -178,6 +233,8 @@ def test_systemd_units(tmp_path: Path) -> None:
     for unit in units:
         text = unit.read_text()
         assert "ExecStart=/opt/floecat/bin/floecat " in text
+        (page,) = re.findall(r"^Documentation=file:/opt/floecat/(.+)", text, re.MULTILINE)
+        assert (ROOT / page).exists()  # deploy/README.md copies the folder
         # the check wants a program that exists
         (tmp_path / unit.name).write_text(text.replace("/opt/floecat/bin/floecat", program))
     checked("systemd-analyze", "verify", "--man=no", *(str(tmp_path / unit.name) for unit in units))

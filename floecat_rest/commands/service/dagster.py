@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from floecat.errors import SettingsError
-from floecat_rest.commands.console import out, print_plain, working
+from floecat_rest.commands.console import install, out, print_plain, working
 from floecat_rest.commands.options import ConfigOption, DataDirOption, environment_of, settings_from
 from floecat_rest.commands.service.dagster_processes import (
     DAGSTER_HOME,
@@ -43,7 +43,7 @@ def dagster(
     """
     settings = settings_from(config, data_dir=data_dir)
     if not dagster_is_installed():
-        raise SettingsError("Dagster is not installed: pip install 'floecat[pipeline]' brings it")
+        raise SettingsError(f"Dagster is not installed: {install('pipeline')} brings it")
     require_free_port(host, port, "--port")
     from floecat.runtime import kernel
 

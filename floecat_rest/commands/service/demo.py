@@ -12,13 +12,13 @@ from rich.progress import Progress
 from floecat.errors import SettingsError, UnavailableError
 from floecat.settings import Settings
 from floecat.settings.loading import TOKEN_VARIABLE
-from floecat_rest.commands.console import err, out, print_done, print_plain
+from floecat_rest.commands.console import err, install, out, print_done, print_plain
 from floecat_rest.commands.options import ConfigOption, settings_from
 
 __all__ = ["demo", "load_once"]
 
 _FAR_FUTURE_MS = "4102444800000"
-_MISSING = "demo data is written by PyIceberg, which is not installed: pip install 'floecat[demo]' brings it"
+_MISSING = f"demo data is written by PyIceberg, which is not installed: {install('demo')} brings it"
 
 
 def demo(

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from floecat.settings import Settings
-from floecat_rest.commands.console import err, out, print_done, print_plain, working
+from floecat_rest.commands.console import err, install, out, print_done, print_plain, working
 from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
@@ -113,7 +113,7 @@ def _addresses(settings: Settings, rest_url: str, dagster_url: str) -> dict[str,
 def _dagster_port(port: int) -> int | None:
     if not dagster_is_installed():
         print_plain(
-            "Dagster is not installed (pip install 'floecat[pipeline]'): only the REST service is started.",
+            f"Dagster is not installed ({install('pipeline')}): only the REST service is started.",
             err,
         )
         return None

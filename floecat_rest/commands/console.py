@@ -36,7 +36,7 @@ err = Console(stderr=True, highlight=False, markup=False)
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra from the file of `make wheel`: Floecat is in no index of packages."""
+    """The command that installs an extra, from the file of `make wheel`: no index has the package."""
     return f"pip install 'floecat-{floecat.__version__}-py3-none-any.whl[{extra}]'"
 
 

@@ -21,7 +21,7 @@ EXIT_SETTINGS = 2
 
 
 class _Place(NamedTuple):
-    """Where a command or a group of them is."""
+    """The module and the help of a command, or of a group of commands."""
 
     module: str
     attribute: str

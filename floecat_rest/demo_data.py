@@ -65,7 +65,7 @@ class Step(NamedTuple):
 
 
 def steps() -> list[Step]:
-    """What `load` does, in order."""
+    """The steps of `load`, in order."""
     return [
         Step("namespaces", _make_namespaces),
         Step("demo.cities", lambda catalog: _make_table(catalog, "cities", _CITIES_SCHEMA, _fill_cities)),

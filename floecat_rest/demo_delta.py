@@ -27,7 +27,7 @@ _STATIONS = [
     ("Central", "North", "Harbour", "Park", "Market", "Airport"),
     ("Museum", "Stadium", "Campus", "Bridge", "Garden", "Lake"),
 ]
-"""Those of each version."""
+"""Stations of each version."""
 
 
 def make_delta_table(catalog: RestCatalog, namespace: tuple[str, ...], beside: str) -> None:

@@ -1,4 +1,4 @@
-"""How a process ended, in words."""
+"""Exit codes of child processes, in words."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class FrontPageController(Controller):
 
     @get(operation_id="frontPage", sync_to_thread=False)
     def front_page(self, request: CatalogRequest) -> Answer:
-        """What this server is: a page for browsers, JSON for others."""
+        """The front page of this server: HTML for browsers, JSON for others."""
         gateway = request.services.settings.gateway
         uri = f"{request.scope['scheme']}://{_host(request, gateway)}{request.scope.get('root_path', '')}"
         if "text/html" not in (request.header_list(b"accept") or "").lower():

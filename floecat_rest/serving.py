@@ -41,8 +41,8 @@ _STEADY_S = 30
 _LONGEST_PAUSE_S = 60
 _COLLECT_AFTER = 50_000
 _SWITCH_INTERVAL_S = 0.0005
-"""How long a thread computes while others want to. With the default, 5 ms, a commit waits in line after each
-call of disk and store: sixteen clients make a quarter fewer commits, measured."""
+"""Time a thread computes before others get their turn. With the default, 5 ms, a commit waits in line after
+each call of disk and store: sixteen clients make a quarter fewer commits, measured."""
 _ACCEPTED_AT_ONCE = 16
 """Connections that are accepted before requests of others are read again. The event loop accepts one of each
 socket: with one socket, a new client waited as many rounds as there were others before it."""
@@ -180,7 +180,7 @@ class Supervisor(Multiprocess):
 
 
 class _Place:
-    """When the worker of a place started, or will start."""
+    """The start of the worker of a place, past or to come."""
 
     def __init__(self) -> None:
         self.started_at_s = time.monotonic()
@@ -188,7 +188,7 @@ class _Place:
         self._early_deaths = 0
 
     def pause_s(self, now_s: float) -> int:
-        """How long to wait after a death: not at all after the first, or after one that lived for a while."""
+        """The pause after a death: none after the first, or after a worker that lived for a while."""
         if now_s - self.started_at_s > _STEADY_S:
             self._early_deaths = 0
         self._early_deaths += 1

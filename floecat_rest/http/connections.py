@@ -28,7 +28,7 @@ class ClientConnection(Protocol):
 
     @property
     def body_s(self) -> float:
-        """How long the body of its request has been coming, in seconds, as of the last tick; 0 if none is."""
+        """Seconds since the body of its request began to come, as of the last tick; 0 if none is coming."""
         ...
 
     def tick(self) -> None:
@@ -63,7 +63,7 @@ class Connections:
 
     @property
     def most(self) -> int:
-        """How many connections may be open: the setting, or fewer, to leave the reserve of descriptors."""
+        """The number of connections that may be open: the setting, or fewer, to spare descriptors."""
         descriptors: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if descriptors == resource.RLIM_INFINITY:
             return self.limits.connections

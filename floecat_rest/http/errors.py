@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class ErrorKind(NamedTuple):
-    """How an error looks on the wire."""
+    """The status and the type of an error on the wire."""
 
     status: int
     type: str
@@ -93,7 +93,7 @@ _LONGEST_REASON = 500
 _LONGEST_PATH = 200
 
 _NOT_DESCRIBING = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
-"""What `error_description` may not hold (RFC 6750 section 3)."""
+"""Characters that `error_description` may not hold (RFC 6750 section 3)."""
 
 _DOUBLED = "/v1/v1/"
 _FIRST_SEGMENTS = frozenset({"config", "namespaces", "tables", "views", "transactions", "oauth"})
@@ -186,7 +186,7 @@ def unknown_path_error(path: str) -> errors.NotFoundError:
 
 
 def _challenge(error: errors.NotAuthorizedError) -> str:
-    """What a client is asked for (RFC 6750 section 3), which tells no reason where it sent no token."""
+    """The `WWW-Authenticate` challenge (RFC 6750 section 3), without a reason if the client sent no token."""
     if not isinstance(error, errors.InvalidTokenError):
         return "Bearer"
     described = _NOT_DESCRIBING.sub("?", error.message.replace('"', "'")[:_LONGEST_REASON])
@@ -205,7 +205,7 @@ def _release(error: BaseException | None) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What the driver of the store said, or the operating system. It stays in the log."""
+    """The message of the store's driver, or of the operating system. It stays in the log."""
     return f": {' '.join(str(error.__cause__).split())[:_LONGEST_REASON]}" if error.__cause__ else ""
 
 

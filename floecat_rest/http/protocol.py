@@ -31,7 +31,7 @@ _UNAVAILABLE = "ServiceUnavailableException"
 _JOINED_BYTES = 64 << 10
 """Longest part of a body that is copied to go out with the head."""
 _LINGER_S = 2.0
-"""How long a refused client may take to read why, and to stop sending."""
+"""Time that a refused client has to read the reason, and to stop sending."""
 
 
 class _RefusedError(Exception):
@@ -123,9 +123,9 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         """Of a request that asks for another protocol: what makes a new parser read its body."""
         self._phase: tuple[str, RequestResponseCycle | None] = "idle", None
         self._phase_s = 0.0
-        """How long the phase lasts."""
+        """Time since the phase began."""
         self._unsent_bytes = 0
-        """What was waiting to be sent when the time of `_unsent_s` began."""
+        """Bytes that were waiting to be sent when the time of `_unsent_s` began."""
         self._unsent_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -247,7 +247,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
 
     @property
     def body_s(self) -> float:
-        """How long the body of the request has been coming, in seconds, as of the last tick; 0 if none is."""
+        """Seconds since the body of the request began to come, as of the last tick; 0 if none is coming."""
         return (
             self._phase_s
             if ("body", self.cycle) == self._phase == (self._current_phase(), self.cycle)

@@ -83,10 +83,10 @@ class HttpServices(Services):
     """Services that the HTTP requests of a process share."""
 
     endpoints: list[str] = field(default_factory=list)
-    """What is served, as `/v1/config` lists it."""
+    """Endpoints that are served, as `/v1/config` lists them."""
 
     descriptions: ApiDescriptions | None = None
-    """What is served, as `/schema` describes it. Set by the application."""
+    """Descriptions of the API that `/schema` serves. Set by the application."""
 
     def __post_init__(self) -> None:
         """Make what needs only settings."""
@@ -187,7 +187,7 @@ class CatalogRequest(Request[Principal, None, Any]):
         return decode_body(body, kind)
 
     def stage_id(self) -> str | None:
-        """What ties a staged table to its commit: the transaction id, else the idempotency key."""
+        """The id that ties a staged table to its commit: the transaction id, else the idempotency key."""
         return self.header(b"iceberg-transaction-id") or self.header(IDEMPOTENCY_KEY.encode())
 
     def table_answer(

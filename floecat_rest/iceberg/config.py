@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["OAUTH2_SERVER", "ConfigController", "served_endpoints"]
 
 OAUTH2_SERVER = "oauth2-server-uri"
-"""Where clients renew their tokens, in Iceberg's name."""
+"""Property of the URL where clients renew their tokens."""
 
 
 class ConfigController(Controller):

@@ -54,7 +54,7 @@ class PlanController(Controller):
 
     @get(operation_id="fetchPlanningResult", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def fetch_planning_result(self, request: CatalogRequest) -> Answer:
-        """What became of a plan."""
+        """The state and the result of a plan."""
         call = request.call()
         answer = request.kernel.planning.plans.result(call, request.entry(call), _plan_id(request))
         return _answered(request, answer)

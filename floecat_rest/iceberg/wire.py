@@ -37,7 +37,7 @@ __all__ = [
 
 
 class CatalogConfig(msgspec.Struct, rename="kebab"):
-    """What a client reads first."""
+    """The configuration that a client reads first."""
 
     defaults: dict[str, str]
     """Applied below the client's own properties."""
@@ -46,7 +46,7 @@ class CatalogConfig(msgspec.Struct, rename="kebab"):
     """Applied above them."""
 
     endpoints: list[str]
-    """What is served, as `<verb> <path template>`."""
+    """Endpoints that are served, as `<verb> <path template>`."""
 
     idempotency_key_lifetime: str
     """ISO-8601. Its presence tells clients that `Idempotency-Key` works."""
@@ -90,7 +90,7 @@ class ListTablesResponse(msgspec.Struct, rename="kebab"):
     identifiers: Sequence[WireIdentifier]
     next_page_token: str | None = None
     table_type: str | msgspec.UnsetType = msgspec.UNSET
-    """What was listed by, in answer to `tableType`: catalogs that do not know it list everything."""
+    """The type that was listed, in answer to `tableType`: catalogs that do not know it list everything."""
 
 
 class RenameTableRequest(msgspec.Struct):
@@ -164,7 +164,7 @@ class ListFunctionsResponse(msgspec.Struct, rename="kebab"):
 
 
 class OAuthError(msgspec.Struct):
-    """Why no token is issued, in the words of OAuth (RFC 6749 section 5.2)."""
+    """The reason why no token is issued, in the words of OAuth (RFC 6749 section 5.2)."""
 
     error: str
     error_description: str

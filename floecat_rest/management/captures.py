@@ -45,7 +45,7 @@ class TableCapturesController(ManagementController):
     def list_snapshots(
         self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
     ) -> CapturedSnapshotsResponse:
-        """What was captured of each snapshot, when, and from how many of its data files; at most 1,000."""
+        """Captured snapshots, with the time and the number of data files that were read; at most 1,000."""
         call, captures = request.call(), request.kernel.statistics.captures
         found = captures.snapshot_page(call, request.entry(call), page_token, listed_size(page_size))
         return CapturedSnapshotsResponse(found.items, found.next_token)
@@ -72,13 +72,13 @@ class TableCapturesController(ManagementController):
 
 
 class CatalogCapturePolicyController(ManagementController):
-    """What is captured of the tables of a catalog that set nothing else."""
+    """The capture policy of a catalog: for its tables that set nothing else."""
 
     path = "/management/v1/catalogs/{catalog:str}/capture-policy"
 
     @get(operation_id="loadCatalogCapturePolicy", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_policy(self, request: CatalogRequest) -> CapturePolicy:
-        """What is captured: by properties of the catalog, then by the settings."""
+        """The capture policy of a catalog: by its properties, then by the settings."""
         return request.kernel.statistics.policies.get(request.call(), None)
 
     @put(operation_id="replaceCatalogCapturePolicy", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
@@ -99,13 +99,13 @@ class CatalogCapturePolicyController(ManagementController):
 
 
 class CapturePolicyController(ManagementController):
-    """What is captured of a table."""
+    """The capture policy of a table."""
 
     path = f"{TABLE}/capture-policy"
 
     @get(operation_id="loadCapturePolicy", sync_to_thread=True)
     def load_policy(self, request: CatalogRequest) -> CapturePolicy:
-        """What is captured: by properties of the table, then of its catalog, then by the settings."""
+        """The capture policy of a table: by its properties, then those of its catalog, then the settings."""
         call = request.call()
         return request.kernel.statistics.policies.get(call, request.entry(call))
 

@@ -1,4 +1,4 @@
-"""What the controllers of the management API have in common."""
+"""Parts that the controllers of the management API share."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def path_id(request: CatalogRequest, name: str, what: str) -> UUID:
 
 
 def listed_size(page_size: int | None) -> int:
-    """How many items a page has at most: what is asked for, within a bound."""
+    """The size of a page: as asked for, within a bound."""
     return min(page_size or _LARGEST_PAGE, _LARGEST_PAGE)

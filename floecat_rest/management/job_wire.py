@@ -135,7 +135,7 @@ class CaptureFields(SnapshotFields, rename="kebab", kw_only=True):
     done: int
     """Files that are captured."""
     problem: str | None
-    """Why the statistics are partial."""
+    """Reason why the statistics are partial."""
 
 
 class CaptureGroupResponse(JobFields, rename="kebab", kw_only=True):

@@ -153,7 +153,7 @@ class ConstraintsController(ManagementController):
 
     @get(operation_id="loadConstraints", sync_to_thread=True)
     def load_constraints(self, request: CatalogRequest, snapshot: Snapshot = None) -> SnapshotConstraints:
-        """Those that were put, and those of the metadata: identifier fields, NOT NULL, CHECK of Delta."""
+        """The constraints that were put, and the metadata's: identifier fields, NOT NULL, CHECK of Delta."""
         call = request.call()
         return request.kernel.statistics.constraints.get(call, request.entry(call), snapshot)
 

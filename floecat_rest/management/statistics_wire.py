@@ -45,10 +45,10 @@ class PutIndexArtifactsRequest(msgspec.Struct, rename="kebab", forbid_unknown_fi
 
 
 class PutResponse(msgspec.Struct):
-    """What was put."""
+    """The result of a put."""
 
     upserted: int
-    """How many targets."""
+    """Number of targets."""
 
 
 class IndexArtifactsResponse(msgspec.Struct, rename="kebab"):
@@ -74,7 +74,7 @@ class ListConstraintsResponse(msgspec.Struct, rename="kebab"):
 
 
 class CaptureRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
-    """What is to be captured."""
+    """A capture that is asked for."""
 
     snapshot: str | int | None = None
     """An id, or the name of a branch or tag. Default: the current one."""
@@ -83,11 +83,11 @@ class CaptureRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True)
     full: bool = False
     """Read files again whose statistics are stored."""
     wait_seconds: float = 10
-    """How long to wait, at most 60. A capture that takes longer is cancelled. 0 only asks for it."""
+    """Longest time to wait, at most 60. A capture that takes longer is cancelled. 0 only asks for it."""
 
 
 class CapturedSnapshotsResponse(msgspec.Struct, rename="kebab"):
-    """What was captured of the snapshots of a table, by their ids."""
+    """Captured snapshots of a table, by their ids."""
 
     snapshots: Sequence[SnapshotCapture]
     next_page_token: str | None

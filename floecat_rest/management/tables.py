@@ -44,7 +44,7 @@ class ExplainController(ManagementController):
 
     @post(operation_id="explainPlan", status_code=200, sync_to_thread=True)
     def explain(self, request: CatalogRequest, body: RawBody) -> Explanation:
-        """What each stage of the plan of a scan leaves, and what it costs."""
+        """Explains the plan of a scan: the files that each stage leaves, and its cost."""
         sent = request.read(body, ExplainRequest)
         call = request.call()
         return request.kernel.planning.explanations.explain(

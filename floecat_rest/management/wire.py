@@ -63,7 +63,7 @@ class Identifier(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """What went wrong, as in an error response."""
+    """An error, as in an error response."""
 
     type: str
     message: str
@@ -81,7 +81,7 @@ class RegisteredTable(msgspec.Struct, rename="kebab"):
     snapshot_id: int | None
     """Newest version that Iceberg readers see."""
     problem: Problem | None
-    """Why the newest version cannot be read; loads of the table fail with the same error."""
+    """Reason why the newest version cannot be read; loads of the table fail with the same error."""
 
 
 class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -126,7 +126,7 @@ class ConnectorResponse(msgspec.Struct, rename="kebab"):
     last_error: str | None
     created_at_ms: int
     running_scan: ScanProgress | None
-    """How far the scheduled scan has come that is under way; always null in listings."""
+    """Progress of the scheduled scan that is under way; always null in listings."""
 
 
 class ListConnectorsResponse(msgspec.Struct, rename="kebab"):
@@ -152,15 +152,15 @@ class FailedResponse(msgspec.Struct):
 
 
 class ScanResponse(msgspec.Struct):
-    """What a scan found."""
+    """The result of a scan."""
 
     registered: Sequence[RegisteredTable]
     skipped: Sequence[SkippedTable]
     failed: Sequence[FailedResponse]
     folders: int
-    """How many were looked into."""
+    """Number of folders that were searched."""
     problem: Problem | None
-    """Why the scan ended early, if it did."""
+    """Reason why the scan ended early, if it did."""
 
 
 def registered_table(registration: TableRegistration, request_id: str) -> RegisteredTable:

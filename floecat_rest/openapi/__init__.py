@@ -1,1 +1,1 @@
-"""What the service says about itself: OpenAPI documents of its routes, and pages for people."""
+"""OpenAPI documents of the routes of the service, and pages for people."""

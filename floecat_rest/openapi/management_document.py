@@ -39,7 +39,7 @@ _OPAQUE: Final = {"type": "string"}
 
 @dataclass(frozen=True)
 class OperationNotes:
-    """What a handler does not declare."""
+    """Facts about an operation that its handler does not declare."""
 
     request: type[msgspec.Struct] | None = None
     example: Mapping[str, Any] = field(default_factory=dict)

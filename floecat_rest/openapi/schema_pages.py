@@ -19,7 +19,7 @@ _MEDIA_TYPES: Final = {"json": b"application/json", "yaml": b"application/yaml"}
 
 
 class SchemaController(Controller):
-    """What is served, for people and for tools."""
+    """Descriptions of the API, for people and for tools."""
 
     path = "/schema"
     tags = ["Description"]

@@ -26,7 +26,7 @@ class Authenticator:
 
     @property
     def token_url(self) -> str | None:
-        """Where clients get their tokens, as far as it is known."""
+        """The URL where clients get their tokens, as far as it is known."""
         return self._authentication.token_url
 
     async def check(self) -> None:

@@ -1,4 +1,4 @@
-"""What probes and scrapes learn of the store, in bounded time whatever its threads are doing."""
+"""Answers of the store to probes and scrapes, in bounded time whatever its threads are doing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Readiness:
         await self.ask(store.ping)
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """What a question to the store is answered, the same for all who ask meanwhile.
+        """The answer of the store to a question, the same for all who ask meanwhile.
 
         Args:
             question: always the same.

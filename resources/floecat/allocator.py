@@ -26,7 +26,7 @@ _FREE_END_BYTES: Final = 8 << 20
 _MAPPED_BYTES: Final = 1 << 20
 """Larger blocks lie outside the heaps, and go back at once."""
 _DELAY_S: Final = 1.0
-"""What is trimmed must have been freed before: the last references of a request go after its work ends."""
+"""Wait before a trim, so that memory is freed: the last references of a request go after its work ends."""
 
 _lock = Lock()
 _planned: Timer | None = None

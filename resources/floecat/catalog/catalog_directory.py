@@ -20,7 +20,7 @@ __all__ = ["CatalogDirectory", "NewCatalog"]
 
 
 class NewCatalog(msgspec.Struct, frozen=True):
-    """What a catalog is created from."""
+    """The request for a new catalog."""
 
     name: str
     storage_location: str

@@ -35,7 +35,7 @@ __all__ = ["RESERVED_NAMES", "CallContext", "CatalogService"]
 
 
 RESERVED_NAMES = frozenset({"config", "oauth", "namespaces", "tables", "views", "transactions"})
-"""What follows `/v1/` where the prefix is left out; a catalog of that name could not be addressed."""
+"""Names that follow `/v1/` where the prefix is left out; no catalog of such a name could be addressed."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _CACHED_S = 5.0

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 SnapshotsMode = Literal["all", "refs"]
-"""Which snapshots a load returns: all, or those that a branch or tag points at."""
+"""Snapshots that a load returns: all, or those that a branch or tag points at."""
 
 FastLoadState: TypeAlias = Literal["loaded", "waits", "slow"]
 """
@@ -210,7 +210,7 @@ class TableLoader:
         return msgspec.structs.replace(answer, is_derived=is_derived(row.format))
 
     def planning_mode(self, catalog: Catalog) -> str | None:
-        """Who plans scans of tables of a catalog that do not say; None leaves it to clients."""
+        """The `scan-planning-mode` of a catalog's tables that set none; None leaves it to clients."""
         return _known_mode(catalog.properties.get(SCAN_PLANNING_MODE)) or self._planning_mode
 
     def _planning_mode_of(
@@ -225,7 +225,7 @@ class TableLoader:
 
 
 class FastLoad(msgspec.Struct, frozen=True):
-    """How a fast load ended."""
+    """The result of a fast load."""
 
     state: FastLoadState
     table: LoadedTable | None = None

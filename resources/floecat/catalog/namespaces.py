@@ -43,7 +43,7 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
 
 
 class PropertiesUpdated(msgspec.Struct, frozen=True):
-    """What a change of properties did, by key."""
+    """The result of a change of properties, by key."""
 
     updated: list[str]
     removed: list[str]

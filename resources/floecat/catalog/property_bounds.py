@@ -1,4 +1,4 @@
-"""How large the properties of a namespace or of a catalog may be: they are held, listed and sent whole."""
+"""Bounds of the properties of a namespace or of a catalog: they are held, listed and sent whole."""
 
 from __future__ import annotations
 

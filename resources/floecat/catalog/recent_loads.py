@@ -1,4 +1,4 @@
-"""Which tables clients have loaded lately, in this process: whoever loads a table may be about to commit."""
+"""Tables that clients have loaded lately, in this process: whoever loads a table may be about to commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the answers of table mutations are kept for replay.
+"""Answers of table mutations, kept for replay.
 
 A small document is kept whole. A large one is kept as its metadata location: the file is immutable, so the
 answer is the same bytes. When the file has been deleted since, or another table's is in its place, the

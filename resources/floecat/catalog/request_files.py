@@ -32,7 +32,7 @@ Options = TypeVar("Options", ObjectStoreOptions, GcsOptions, AdlsOptions)
 
 
 class _Properties(NamedTuple):
-    """What a request may say about one kind of storage."""
+    """Properties that a request may set for one kind of storage."""
 
     endpoint: str
     """Property of the endpoint."""

@@ -1,1 +1,1 @@
-"""What writes metadata: creates, commits, staged creates, registration; of tables and of views."""
+"""Writers of metadata: creates, commits, staged creates, registration; of tables and of views."""

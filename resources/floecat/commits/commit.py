@@ -37,7 +37,7 @@ A = TypeVar("A")
 
 
 class CreateTable(msgspec.Struct, frozen=True, rename="kebab"):
-    """What a table is created from (Iceberg REST specification, `CreateTableRequest`)."""
+    """A request to create a table (Iceberg REST specification, `CreateTableRequest`)."""
 
     name: str
     schema: msgspec.Raw

@@ -51,7 +51,7 @@ class TableChange(msgspec.Struct, frozen=True):
 
     @property
     def privilege(self) -> Privilege:
-        """What the principal must have on the table."""
+        """The privilege that the change needs on the table."""
         return Privilege.CREATE_TABLE if self.creates else Privilege.WRITE_TABLE
 
 

@@ -36,7 +36,7 @@ __all__ = ["CreateView", "ViewCommitService"]
 
 
 class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
-    """What a view is created from (Iceberg REST specification, `CreateViewRequest`)."""
+    """A request to create a view (Iceberg REST specification, `CreateViewRequest`)."""
 
     name: str
     schema: msgspec.Raw

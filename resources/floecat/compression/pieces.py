@@ -79,7 +79,7 @@ class PieceCompressor(Generic[C]):
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes are kept, of pieces and their compressed forms."""
+        """The bytes that are kept, of pieces and their compressed forms."""
         return self._kept.size
 
     def resize(self, budget_bytes: int) -> None:

@@ -50,7 +50,7 @@ _MAX_OPTIONS_CHARACTERS = 64 * 1024
 
 
 class NewConnector(msgspec.Struct, frozen=True):
-    """What a connector is created from."""
+    """The request for a new connector."""
 
     name: str
     kind: str
@@ -65,7 +65,7 @@ class NewConnector(msgspec.Struct, frozen=True):
 
 
 class ScanProgress(msgspec.Struct, frozen=True):
-    """How far a scan has come."""
+    """The progress of a scan."""
 
     folders: int = 0
     """Looked into."""
@@ -246,7 +246,7 @@ class ConnectorService:
     def open(
         self, call: Call, row: ConnectorRow, looks_into: Callable[[str], None] = lambda _location: None
     ) -> Connector:
-        """What looks for tables.
+        """The connector of a row, which looks for tables.
 
         Args:
             row: the connector.

@@ -27,7 +27,7 @@ class TableRegistration(msgspec.Struct, frozen=True):
     snapshot_id: int | None = None
     """Newest snapshot that Iceberg readers see; `None` if none could be read yet."""
     problem: FloecatError | None = None
-    """Why the newest state of the table could not be read, if so."""
+    """Reason why the newest state of the table could not be read, if so."""
 
 
 class RegistersTables(Protocol):
@@ -67,7 +67,7 @@ class TableRegistrations:
         return [table for format in self._formats.values() for table in format.known(call, location)]
 
     def of(self, format: str) -> RegistersTables:
-        """What registers tables of a format.
+        """The service that registers tables of a format.
 
         Raises:
             BadRequestError: the format is unknown, or cannot be registered by location.

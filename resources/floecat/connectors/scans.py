@@ -96,11 +96,11 @@ class FailedTable(msgspec.Struct, frozen=True):
     location: str
     error: FloecatError
     identifier: TableIdentifier | None = None
-    """What the table would be called."""
+    """The name that the table would get."""
 
 
 class ConnectorScanReport(msgspec.Struct):
-    """What a scan found, in the order in which it was found."""
+    """The result of a scan, in the order in which tables were found."""
 
     connector: str
     registered: list[TableRegistration] = []
@@ -108,15 +108,15 @@ class ConnectorScanReport(msgspec.Struct):
     skipped: list[CatalogTable] = []
     failed: list[FailedTable] = []
     folders: int = 0
-    """How many were looked into."""
+    """Number of folders that were searched."""
     size_bytes: int = 0
     """Of names, locations and messages, each counted as often as an answer has it."""
     error: FloecatError | None = None
-    """Why the scan ended early, if it did."""
+    """Reason why the scan ended early, if it did."""
 
     @property
     def progress(self) -> ScanProgress:
-        """How far the scan has come."""
+        """The progress of the scan."""
         named = sum(failure.identifier is not None for failure in self.failed)
         tables = len(self.registered) + len(self.skipped) + named
         return ScanProgress(self.folders, tables, len(self.registered), len(self.failed))
@@ -135,12 +135,12 @@ class ConnectorScanReport(msgspec.Struct):
 
     @property
     def unreadable(self) -> list[TableRegistration]:
-        """Those of the new tables that cannot be read."""
+        """The new tables that cannot be read."""
         return [made for made in self.registered if made.problem is not None]
 
     @property
     def summary(self) -> str | None:
-        """What went wrong, in one sentence; `None` if nothing did."""
+        """The failures, in one sentence; `None` if there were none."""
         if self.error is not None:
             return self.error.message
         if not self.failed:
@@ -419,7 +419,7 @@ def _describe(row: JobRow, children: Sequence[JobInfo] | None) -> ScanInfo:
 
 
 def _checked(found: object) -> DiscoveredTable:
-    """What a connector found, checked: a third party may have written it."""
+    """The table that a connector found, checked: a third party may have written the connector."""
     if not isinstance(found, DiscoveredTable):
         raise BadRequestError(f"The connector found something that is not a table: {type(found).__name__}")
     try:

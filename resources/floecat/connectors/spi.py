@@ -28,7 +28,7 @@ def _not_told(_location: str) -> None:
 
 
 class ConnectorSource(msgspec.Struct, frozen=True):
-    """Where a connector looks, and with what."""
+    """The place that a connector searches, with the options and the storage for it."""
 
     location: str
     """Root of the place, normalized."""

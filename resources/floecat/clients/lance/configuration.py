@@ -27,7 +27,7 @@ _TEXTS: Final = ("endpoint", "warehouse", "auth_token", "credential", "oauth2_se
 
 @dataclass(frozen=True)
 class Configuration:
-    """What `lance_namespace.connect` takes as properties, checked."""
+    """The properties of `lance_namespace.connect`, checked."""
 
     endpoint: str
     """URL of the catalog, without a slash at the end."""
@@ -50,7 +50,7 @@ class Configuration:
     connect_timeout_ms: int
     read_timeout_ms: int
     max_retries: int
-    """How often a failed request is sent again, at most."""
+    """Most times that a failed request is sent again."""
 
     max_answer_bytes: int
     """Largest answer that is read. It has to come within ten times the read timeout."""

@@ -215,7 +215,7 @@ class IcebergRestNamespace(LanceNamespace):
 
     @takes(DescribeTableRequest, "load_detailed_metadata", "version", "tag", "branch", "with_table_uri")
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
-        """Where a table is, and how to get at it.
+        """The location of a table, and the storage options to read it.
 
         Raises:
             TableNotFoundError: it does not exist.

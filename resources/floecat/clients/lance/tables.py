@@ -32,7 +32,7 @@ _SCHEMA: Final = {
     "schema-id": 0,
     "fields": [{"id": 1, "name": "dummy", "required": False, "type": "string"}],
 }
-"""What Iceberg engines see. The real schema is in the Lance dataset."""
+"""The schema that Iceberg engines see. The real schema is in the Lance dataset."""
 
 _VENDED: Final = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 

@@ -23,11 +23,11 @@ def current_account() -> Hashable:
 
 
 class Owned(Protocol):
-    """What can be queued."""
+    """An item that can be queued."""
 
     @property
     def account(self) -> Hashable:
-        """Whose turn it needs."""
+        """The account whose turn it needs."""
         ...
 
 

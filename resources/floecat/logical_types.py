@@ -21,7 +21,7 @@ __all__ = ["LogicalKind", "LogicalType", "canonical_text", "logical_type"]
 
 
 class LogicalKind(Enum):
-    """What a column holds."""
+    """The kind of a column's values."""
 
     BOOLEAN = "BOOLEAN"
     INT = "INT"

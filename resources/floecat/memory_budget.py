@@ -63,7 +63,7 @@ class MemoryBudget:
         return made
 
     def held_bytes(self) -> dict[str, int]:
-        """How many bytes each cache that was made here holds."""
+        """The bytes that each cache holds that was made here."""
         return {name: made.size for name, made in self._caches.items()}
 
 

@@ -42,7 +42,7 @@ _ANY_FOLDERS = "**"
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 _Level: TypeAlias = re.Pattern[str] | None
-"""What the name of a folder must match; `None` for any number of folders."""
+"""Pattern that the name of a folder must match; `None` for any number of folders."""
 
 
 class _Folder(NamedTuple):

@@ -121,11 +121,11 @@ class DeltaTableRow(msgspec.Struct, frozen=True):
     connector_id: UUID | None = None
     """The connector that found it; `None` if it was registered by hand, or the connector is gone."""
     problem: str | None = None
-    """Why the newest version could not be read when that was tried last, or what it was read without."""
+    """Reason why the newest version could not be read at the last try, or damage that was passed over."""
     checked_at_ms: int | None = None
-    """When the log was looked at last."""
+    """Time of the last look at the log."""
     refreshed_at_ms: int | None = None
-    """When the entry was changed last."""
+    """Time of the last change of the entry."""
 
 
 class NamedDeltaTable(msgspec.Struct, frozen=True):

@@ -92,7 +92,7 @@ class DeltaServices:
         return {} if self.engine is None else self.engine.refreshes
 
     def pipeline(self) -> DeltaPipeline:
-        """What the pipeline asks about Delta tables.
+        """The questions of the pipeline about Delta tables.
 
         Raises:
             UnsupportedOperationError: Delta tables are turned off.

@@ -51,7 +51,7 @@ _NO_DOCUMENT = EncodedDocument(b"{}")
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What an idempotency key keeps. A replay reads the newest version again."""
+    """The content of an idempotency key. A replay reads the newest version again."""
 
     entry_id: UUID
     location: str
@@ -186,7 +186,7 @@ class RegisterDeltaService:
         return change, delta
 
     def _folder(self, root: str, table_uuid: str) -> str:
-        """Where the artifacts of a table go for its whole life, whatever later settings are."""
+        """The folder of a table's artifacts for its whole life, whatever later settings are."""
         return (
             f"{root}/metadata" if self._compat_location is None else f"{self._compat_location}/{table_uuid}"
         )

@@ -1,1 +1,1 @@
-"""What happened in the catalogs, for those who follow them."""
+"""Events in the catalogs, for those who follow them."""

@@ -24,7 +24,7 @@ REMOVALS = frozenset({"drop", "unregister"})
 """Operations after which an entry is no longer in its catalog."""
 
 STATISTICS_PRINCIPAL = "floecat-statistics"
-"""Who sets the statistics files of captured snapshots, in the commit log."""
+"""Principal that sets the statistics files of captured snapshots, in the commit log."""
 
 
 class CatalogEvent(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     """Of a rename: the name before."""
     table: TableDescription | None = None
     undescribed: str | None = None
-    """Why `table` is missing although the commit left table metadata."""
+    """Reason why `table` is missing although the commit left table metadata."""
 
     @property
     def qualified_name(self) -> str:
@@ -172,7 +172,7 @@ class CatalogEvents:
 
 
 def shares(pending: Mapping[UUID, int], limit: int) -> dict[UUID, int]:
-    """How many commits to read of each catalog: equal parts, and what one does not need goes to the rest.
+    """The number of commits to read of each catalog: equal parts, and unused parts go to the rest.
 
     Args:
         pending: unread commits by catalog; catalogs without any get no share.
@@ -190,7 +190,7 @@ def shares(pending: Mapping[UUID, int], limit: int) -> dict[UUID, int]:
 
 
 class _Entries:
-    """What the store says of the entries of some commits."""
+    """The entries of some commits, as the store has them."""
 
     def __init__(self, conn: Connection, entry_ids: Set[UUID]) -> None:
         wanted = sorted(entry_ids)

@@ -1,4 +1,4 @@
-"""How far a reader of the commit log has come: one position per catalog."""
+"""Progress of a reader of the commit log: one position per catalog."""
 
 from __future__ import annotations
 

@@ -46,9 +46,9 @@ class CommittedTable(msgspec.Struct, frozen=True):
 
     entry_id: UUID
     metadata_location: str
-    """What the commit wrote."""
+    """Metadata file that the commit wrote."""
     storage: CatalogStorage
-    """Where its files are."""
+    """Storage of its files."""
 
 
 class CommittedTables:

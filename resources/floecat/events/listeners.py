@@ -45,7 +45,7 @@ class EventListeners:
 
     @property
     def failures(self) -> int:
-        """How many calls of listeners raised."""
+        """The number of calls of listeners that raised."""
         return self._failures
 
     def add(self, listener: Listener) -> None:

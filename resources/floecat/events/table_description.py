@@ -1,4 +1,4 @@
-"""What a metadata document says about a table, in the little that followers of commits need."""
+"""Short descriptions of tables from their metadata, for followers of commits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Column", "SnapshotTotals", "TableDescription", "describe", "snapshot
 
 
 _COLUMN_BYTES: Final = 100
-"""What a column takes beside its texts."""
+"""Bytes of a column beside its texts."""
 
 
 class Column(msgspec.Struct, frozen=True, rename="kebab"):
@@ -54,7 +54,7 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     delete_files: int | None = None
     """`total-delete-files` of the current snapshot, likewise."""
     columns_left_out: int = 0
-    """How many there are behind `columns`."""
+    """Number of further columns behind `columns`."""
 
 
 class SnapshotTotals(NamedTuple):

@@ -1,4 +1,4 @@
-"""What listeners are called with: the drop of a table, and the stages of its purge."""
+"""Events that listeners get: the drop of a table, and the stages of its purge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PurgeCompleted", "PurgeFailed", "PurgeStarted", "TableDropped", "Tab
 
 
 class TableEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What every event says. Times are in ms since the epoch."""
+    """The fields of every event. Times are in ms since the epoch."""
 
     catalog: str
     """Name of the catalog; empty where only its id is known."""
@@ -22,7 +22,7 @@ class TableEvent(msgspec.Struct, frozen=True, kw_only=True):
     table_uuid: str
     location: str
     principal: str
-    """Who dropped the table."""
+    """Principal that dropped the table."""
     request_id: str | None = None
     """Of the request that dropped it."""
     at_ms: int

@@ -1,4 +1,4 @@
-"""What the kernel asks of storage, whatever the storage is, and what its implementations share."""
+"""Interface of storage, of whatever kind, for the kernel, and code that its implementations share."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DeleteFailure(msgspec.Struct, frozen=True):
 
 
 class DeleteOutcome(msgspec.Struct, frozen=True):
-    """What a bulk delete achieved."""
+    """The result of a bulk delete."""
 
     deleted: int
     """Files that are gone now, whether or not they were there before."""
@@ -81,7 +81,7 @@ class Counts(msgspec.Struct, frozen=True):
         return self.reads + self.writes + self.lookups + self.deletes + self.lists + self.directories
 
     def __sub__(self, earlier: Counts) -> Counts:
-        """What was counted since `earlier`."""
+        """The counts since `earlier`."""
         names = self.__struct_fields__
         return Counts(**{name: getattr(self, name) - getattr(earlier, name) for name in names})
 
@@ -123,7 +123,7 @@ class FileIO(Protocol):
 
     @property
     def counters(self) -> Counters:
-        """What the calls cost so far."""
+        """The counts of all calls so far."""
         ...
 
     def read(self, location: str, *, max_bytes: int | None = None) -> bytes:

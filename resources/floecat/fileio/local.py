@@ -277,7 +277,7 @@ class LocalFileIO:
 
 
 def local_failure(error: OSError, location: Location, *, reading: bool = False) -> FloecatError:
-    """What a failure of the operating system means to the caller."""
+    """The error that a failure of the operating system means to the caller."""
     if error.errno in _MISSING and reading:
         return FileMissingError(f"Failed to open input stream for file: {location}")
     if error.errno in _FORBIDDEN:

@@ -48,7 +48,7 @@ _LONGEST_SHOWN: Final = 300
 _PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 """Opens a file for its place alone."""
 _DELETED: Final = " (deleted)"
-"""What Linux adds to the place of a file that is gone (proc(5))."""
+"""Suffix that Linux adds to the place of a file that is gone (proc(5))."""
 
 
 def check_bounds(location: str) -> None:
@@ -159,7 +159,7 @@ def normalize_location(location: str) -> Location:
 
 
 def cut_location(location: str) -> str | None:
-    """What is left of a location in object storage where ``?`` begins a query and ``#`` a fragment.
+    """The part of a location in object storage before ``?`` (a query) and ``#`` (a fragment).
 
     So do Java's `S3FileIO` and PyIceberg read it; for Hadoop's file systems they belong to the key. None if
     there is nothing to cut, or the location is not in object storage.
@@ -244,7 +244,7 @@ def _place_of(descriptor: int, path: str) -> str:
 
 
 def real_path_of(descriptor: int) -> str:
-    """Where an open file or folder is now; its path has no links."""
+    """The present path of an open file or folder; it has no links."""
     if sys.platform == "darwin":
         import fcntl
 

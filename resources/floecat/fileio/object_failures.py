@@ -1,4 +1,4 @@
-"""What failures of object storage mean.
+"""Meaning of the failures of object storage.
 
 The client library distinguishes kinds of failure for some operations only; for the others its text is parsed.
 The text can quote the server, so only its status and error code go into a message.
@@ -25,7 +25,7 @@ from floecat.fileio.locations import Location
 __all__ = ["OBJECT_STORE_ERRORS", "FailureKind", "failure_kind", "object_failure"]
 
 OBJECT_STORE_ERRORS: Final = (exceptions.BaseError, OSError, ValueError)
-"""What the client library raises."""
+"""Errors that the client library raises."""
 
 _STATUS = re.compile(r"status code: (\d{3})|status: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|\(code: ([A-Za-z]{1,60})\)")
@@ -33,7 +33,7 @@ _TIMED_OUT = re.compile(r"kind: Timeout|TimedOut|timed out", re.IGNORECASE)
 
 
 class FailureKind(Enum):
-    """Why a request failed."""
+    """The kind of failure of a request."""
 
     MISSING = auto()
     EXISTS = auto()

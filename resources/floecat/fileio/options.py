@@ -1,4 +1,4 @@
-"""How object storage is reached: endpoints, credentials, time-outs. Secrets never show in `repr`."""
+"""Options of object storage: endpoints, credentials, time-outs. Secrets never show in `repr`."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ class ObjectStoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     adls: AdlsOptions = AdlsOptions()
 
     connect_timeout_s: float = 5.0
-    """How long a connection may take."""
+    """Longest time to connect."""
 
     answer_timeout_s: float = 6.0
-    """How long storage may be silent, until it answers or in the middle of an answer. No retry starts later
-    than this either, so that a call on storage that is away ends within twice the time."""
+    """Longest silence of storage, until it answers or in the middle of an answer. No retry starts later than
+    this either, so that a call on storage that is away ends within twice the time."""
 
     request_timeout_s: float = 30.0
-    """How long one request may take, the transfer included."""
+    """Longest time of one request, the transfer included."""
 
     max_retries: int = 3
     """Retries of a request that failed for a passing reason."""

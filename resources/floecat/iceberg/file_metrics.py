@@ -20,7 +20,7 @@ __all__ = ["ColumnMetrics", "FileMetrics", "MetricsPart", "join_metrics"]
 
 @dataclass(frozen=True)
 class ColumnMetrics:
-    """What is known of one column, one slot per file. A null slot, or None for the array, means unknown.
+    """The metrics of one column, one slot per file. A null slot, or None for the array, means unknown.
 
     Attributes:
         field_id: id of the column in the Iceberg schema.
@@ -42,7 +42,7 @@ class ColumnMetrics:
     column_sizes: pa.Int64Array | None = None
 
     def slice(self, begin: int, size: int) -> ColumnMetrics:
-        """Those of some files, one after the other."""
+        """The metrics of some files, one after the other."""
         found = {name: getattr(self, name) for name in _ARRAYS}
         return replace(
             self,
@@ -96,7 +96,7 @@ def join_metrics(parts: Sequence[MetricsPart], count: int) -> FileMetrics:
 
 
 def _order(parts: Sequence[MetricsPart], count: int) -> pa.Int64Array | None:
-    """Where in the parts each file is, null for nowhere; None if they are in order and complete."""
+    """The place of each file in the parts, null for nowhere; None if they are in order and complete."""
     rows = np.concatenate([rows for rows, _ in parts])
     if np.array_equal(rows, np.arange(count)):
         return None

@@ -1,4 +1,4 @@
-"""What a commit requires of the table it changes (Iceberg REST specification, `TableRequirement`)."""
+"""Requirements of a commit on the table it changes (Iceberg REST specification, `TableRequirement`)."""
 
 from __future__ import annotations
 

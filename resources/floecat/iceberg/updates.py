@@ -119,7 +119,7 @@ class SetSnapshotRef(Update, frozen=True, tag="set-snapshot-ref"):
 
     @property
     def ref(self) -> SnapshotRef:
-        """What the branch or tag becomes."""
+        """The new state of the branch or tag."""
         return SnapshotRef(
             snapshot_id=self.snapshot_id,
             type=self.type.lower(),

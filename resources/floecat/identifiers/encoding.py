@@ -1,4 +1,4 @@
-"""How names are written in URLs, in the store and in default locations.
+"""Encodings of names in URLs, in the store and in default locations.
 
 Three encodings that must not be mixed up:
 
@@ -54,7 +54,7 @@ _MEANS_SOMETHING_IN_URLS: Final = "/\\?#%+&=, \"'"
 
 
 class SegmentReading(NamedTuple):
-    """What one segment of a URL path may mean."""
+    """The readings of one segment of a URL path."""
 
     literal: str
     """The name by RFC 3986: a raw ``+`` is a plus."""
@@ -136,7 +136,7 @@ class NamespaceSeparator:
         return (unit if unit.search(raw) else self._in_path).split(raw)
 
     def split_path(self, raw: str) -> list[Namespace]:
-        """What the ``{namespace}`` segment of a path may mean, most literal reading first.
+        """The readings of the ``{namespace}`` segment of a path, most literal one first.
 
         Levels are decoded after the split. There are two readings if a raw ``+`` occurs: clients either mean
         a plus everywhere or a space everywhere.

@@ -42,7 +42,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     created_at_ms: int
     started_at_ms: int | None
     due_at_ms: int | None
-    """When a worker may take it; none if one has it, or it has ended."""
+    """Time from which a worker may take it; none if one has it, or it has ended."""
     updated_at_ms: int
     finished_at_ms: int | None
     children: Sequence[JobInfo] = ()

@@ -1,4 +1,4 @@
-"""What one kind of job is: how it is worked on, for how long, how often, and what its states are called."""
+"""Kinds of jobs: the work, its time limits and attempts, and the names of the states."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Backoff:
         self._random_fraction = random_fraction
 
     def delay_ms(self, attempts: int) -> int:
-        """How long to wait after a number of attempts, at least one."""
+        """The wait after a number of attempts, at least one."""
         doublings = min(max(attempts, 1) - 1, _MAX_DOUBLINGS)
         longest = min(self.max_ms, self.base_ms << doublings)
         return int(longest * (1 - self._random_fraction() / 2))
@@ -70,13 +70,13 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     work: Work
     lease_ms: int
-    """How long a worker owns a job without renewing."""
+    """Time that a worker owns a job without renewing."""
     max_attempts: int
     """Attempts of a job before it fails for good; one that ended with its process counts."""
     backoff: Backoff
-    """How long a job waits after a failed attempt."""
+    """Wait of a job after a failed attempt."""
     retention_ms: int
-    """How long a job is kept that succeeded or was cancelled."""
+    """Time that a job is kept after it succeeded or was cancelled."""
     words: Mapping[str, str] = {}
     """States in the words of this kind; a state that is left out keeps its name."""
     lock: str | None = None

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Drained(NamedTuple):
-    """What became of the jobs that were due."""
+    """The number of jobs that were due, by outcome."""
 
     succeeded: int = 0
     waiting: int = 0
@@ -54,12 +54,12 @@ class Drained(NamedTuple):
 
 
 class Worked(NamedTuple):
-    """What became of a job that was worked on."""
+    """The outcome of a job that was worked on."""
 
     outcome: str
     """Name of the field of `Drained` that counts it."""
     error: str | None = None
-    """Why the attempt failed, without credentials."""
+    """Reason why the attempt failed, without credentials."""
 
 
 def server_identity() -> str:

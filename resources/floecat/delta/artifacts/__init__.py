@@ -1,1 +1,1 @@
-"""What is written for Iceberg readers: manifests, delete files, copies of data files."""
+"""Files that are written for Iceberg readers: manifests, delete files, copies of data files."""

@@ -200,7 +200,7 @@ class ArtifactFiles:
 
     @contextmanager
     def opened(self, location: str) -> Iterator[bytes]:
-        """What `read` returns, for a block that decodes it; of a large artifact while no other is decoded."""
+        """The bytes that `read` returns, for a block that decodes them; no two large artifacts at once."""
         try:
             data = self._read(location, min(_SMALL_BYTES, process_bounds.limits.manifest_bytes))
         except PayloadTooLargeError:

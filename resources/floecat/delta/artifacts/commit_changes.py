@@ -1,4 +1,4 @@
-"""What a commit does to the manifest entries of the version before.
+"""Changes of a commit to the manifest entries of the version before.
 
 For Delta a file is a data file together with its deletion vector (Delta protocol, "Action Reconciliation").
 Entries of manifests are found by data file, so the live vector of each data file is looked up: the entry of
@@ -60,7 +60,7 @@ class LiveManifest:
 
 @dataclass(frozen=True)
 class EntryChanges:
-    """What becomes of entries.
+    """The changes to entries.
 
     Attributes:
         removed_data: keys of data files whose entries become DELETED.

@@ -58,7 +58,7 @@ MAX_COPIED_BYTES = 4 << 30
 """Larger files are not copied: a copy is held in memory, and sent in one request to object storage."""
 
 _VARIES = r"[0-9a-fA-F]{4,}|[0-9A-Za-z]*[0-9][0-9A-Za-z]*"
-"""What varies between the names that one writer gives: numbers, UUIDs and parts of them."""
+"""Parts that vary between the names that one writer gives: numbers, UUIDs and parts of them."""
 
 _MOST_KINDS = 4
 

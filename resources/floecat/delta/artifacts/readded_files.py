@@ -21,7 +21,7 @@ _RECORDS = "readded records"
 
 
 class ReaddedFile(NamedTuple):
-    """What the entry of a readded file says.
+    """The entry of a readded file.
 
     Attributes:
         location: its location there, that of a copy if the file was copied.

@@ -126,7 +126,7 @@ class RequestWork:
 
 
 def opened_files(files: pa.Table, *, read_footers: bool, all_files: bool) -> int:
-    """How many files have to be opened for a version.
+    """The number of files that have to be opened for a version.
 
     Args:
         files: those that it adds.

@@ -1,4 +1,4 @@
-"""What all files of a version share, and the names of the fields of partition specs.
+"""The context that all files of a version share, and the names of the fields of partition specs.
 
 A partition field has the name of its column. Iceberg's Java library binds every spec of a table, older ones
 too, to the schema that is read. It refuses a table whose schema has a column of the field's name that is not
@@ -28,7 +28,7 @@ __all__ = ["VersionContext", "partition_fields", "partition_names", "spec_names"
 
 @dataclass(frozen=True)
 class VersionContext:
-    """How a version is translated. Can be pickled for another process.
+    """The inputs for translating a version. Can be pickled for another process.
 
     Attributes:
         location: root of the Delta table.
@@ -135,7 +135,7 @@ def partition_names(schemas: Sequence[TranslatedSchema]) -> Mapping[int, str]:
 
 
 def _current_name(source_id: int, name: str, schemas: Sequence[TranslatedSchema]) -> str:
-    """What the newest schema that has the column calls it."""
+    """The column's name in the newest schema that has it."""
     found = (schema.schema.names_by_id.get(source_id) for schema in reversed(schemas))
     return next((current for current in found if current is not None), name)
 

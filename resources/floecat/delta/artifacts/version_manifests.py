@@ -85,7 +85,7 @@ class VersionManifests:
 
     @property
     def added_row_ids(self) -> int:
-        """How many row ids the version assigns."""
+        """The number of row ids that the version assigns."""
         return 0 if self.first_row_id is None else self.next_row_id - self.first_row_id
 
     @property

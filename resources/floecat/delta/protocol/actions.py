@@ -55,7 +55,7 @@ _OUTSIDE_THE_LOG: Final = frozenset({"catalogManaged", "catalogOwned-preview"})
 
 
 class Protocol(msgspec.Struct, frozen=True):
-    """What readers and writers of the table must support."""
+    """The features that readers and writers of the table must support."""
 
     min_reader_version: int
     min_writer_version: int

@@ -164,7 +164,7 @@ def find_columns(struct: DeltaStruct, names: Iterable[str]) -> list[DeltaField |
 
 
 def mapping_mode(configuration: Mapping[str, str]) -> str:
-    """How data files name the columns of a table: `none`, `name` or `id`.
+    """The way in which data files name the columns of a table: `none`, `name` or `id`.
 
     Args:
         configuration: the table's properties.

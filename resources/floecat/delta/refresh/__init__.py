@@ -1,1 +1,1 @@
-"""How a table follows its log: versions become snapshots, when it is loaded and in the pipeline."""
+"""Refresh of tables from their logs: versions become snapshots, on a load and in the pipeline."""

@@ -1,4 +1,4 @@
-"""Which artifacts of a table are missing in storage, as after `VACUUM` deleted them as stray files.
+"""Artifacts of a table that are missing in storage, as after `VACUUM` deleted them as stray files.
 
 The files that the metadata document leads to are compared with one listing of the folder. Artifacts are
 written once: a file of another size is damaged, and counts as missing.
@@ -130,7 +130,7 @@ class _Reader:
         return needed
 
     def _named(self, wanted: Sequence[tuple[str, ManifestFile | None]]) -> list[_Named]:
-        """What files name: manifests if their entry in a list is given, otherwise manifest lists."""
+        """The names in files: in manifests if their entry in a list is given, otherwise in manifest lists."""
         owner = self._artifacts.owner
         found = {location: self._artifacts.listed.get((owner, location)) for location, _ in wanted}
         unread = [each for each in wanted if found[each[0]] is None]

@@ -105,7 +105,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with a readable table, in one sentence for its operator."""
+        """The damage of a readable table, in one sentence for its operator."""
         if not self.faults:
             return None
         shown = "; ".join(fault.message for fault in self.faults[:_MOST_SHOWN])
@@ -159,7 +159,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class KnownTable:
-    """What the catalog holds of a table.
+    """The catalog's knowledge of a table.
 
     Attributes:
         table: the table with its current entry.
@@ -184,7 +184,7 @@ class KnownTable:
 
     @property
     def paths(self) -> ArtifactPaths:
-        """Where its artifacts go: for the life of the table, the folder of its first metadata file."""
+        """The paths of its artifacts: always in the folder of the table's first metadata file."""
         folder = self.table.row.metadata_location.rpartition("/")[0]
         return ArtifactPaths(folder, self.generation)
 

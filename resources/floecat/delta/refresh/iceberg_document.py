@@ -227,7 +227,7 @@ class TableDocument:
 
 
 def snapshot_summary(manifests: VersionManifests, commit_info: CommitInfo | None) -> Mapping[str, str]:
-    """What a version changed, and the totals after it. Records include deleted ones.
+    """The summary of a version: its changes, and the totals after it. Records include deleted ones.
 
     Args:
         manifests: of the version.

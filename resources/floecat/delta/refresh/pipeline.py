@@ -148,7 +148,7 @@ class DeltaPipeline:
         )
 
     def local_chunks(self, table: DeltaTableEntry) -> ChunkRunner:
-        """What builds the chunks of a table on threads of this process."""
+        """The runner that builds the chunks of a table on threads of this process."""
         return self._worker.local_chunks(table)
 
     def repair(self, entry_id: UUID) -> bool:

@@ -55,7 +55,7 @@ class Look(msgspec.Struct, frozen=True):
     pending: tuple[PendingTable, ...]
     broken: tuple[BrokenTable, ...]
     next: TablePosition | None
-    """Where the next look starts; `None` after the last table."""
+    """Start of the next look; `None` after the last table."""
 
 
 class Materialised(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class Materialised(msgspec.Struct, frozen=True):
     version: int
     """The Delta version that is current."""
     versions: int
-    """How many versions are snapshots."""
+    """Number of versions that are snapshots."""
     location: str
     """Root of the table."""
     metadata_location: str

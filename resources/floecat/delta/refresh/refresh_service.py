@@ -250,7 +250,7 @@ class DeltaRefreshService:
         return is_missing
 
     def local_chunks(self, table: DeltaTableEntry) -> ChunkRunner:
-        """What builds the chunks of a table on threads of this process."""
+        """The runner that builds the chunks of a table on threads of this process."""
         return local_chunks(self._artifact_files(table))
 
     def close(self) -> None:

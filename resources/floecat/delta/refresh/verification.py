@@ -174,7 +174,7 @@ class _Manifests:
                     self._count(manifest, data)
 
     def counts(self) -> FileCounts:
-        """What was counted."""
+        """The counts so far."""
         return FileCounts(
             files=len(self.files),
             rows=self._rows,
@@ -213,7 +213,7 @@ class _Manifests:
 def _locations(
     files: pa.Table, table: DeltaTableEntry, copies: ArtifactPaths, listed: Container[str]
 ) -> list[str]:
-    """Where files of the log are, or their copies if manifests list these."""
+    """The locations of files of the log, or of their copies if manifests list these."""
     return [
         location
         if location in listed
@@ -231,7 +231,7 @@ def _paths(store: Store, table: DeltaTableEntry, manifest_list: str) -> Artifact
 
 
 def _beyond(some: list[str], others: list[str]) -> tuple[str, ...]:
-    """What is in the one list and not, or less often, in the other."""
+    """Locations that the first list has more often than the second."""
     left = dict.fromkeys(others, 0)
     for location in others:
         left[location] += 1

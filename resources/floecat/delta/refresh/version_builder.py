@@ -45,7 +45,7 @@ __all__ = ["BuildOptions", "Point", "VersionBuilder", "build_versions"]
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How a table is translated.
+    """The options of a table's translation.
 
     Attributes:
         paths: where its artifacts go.

@@ -323,7 +323,7 @@ def is_plain_number(tokens: pa.StringArray, most_bytes: int) -> bool:
 
 
 def _places(tokens: pa.StringArray) -> tuple[_Ints, _Ints, npt.NDArray[np.uint8]]:
-    """Where tokens that are not null start and end, and their data."""
+    """The starts and the ends of tokens that are not null, and their data."""
     offsets = np.frombuffer(tokens.buffers()[1] or bytes(4), dtype=np.int32)
     offsets = offsets[tokens.offset : tokens.offset + len(tokens) + 1]
     starts, ends = offsets[:-1], offsets[1:]

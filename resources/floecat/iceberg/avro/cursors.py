@@ -65,7 +65,7 @@ class Chunk:
             raise TooManyItemsError
 
     def skip_varints(self, positions: Int64s, counts: Int64s) -> Int64s:
-        """Where some integers end that begin at each of the positions; `counts` are positive."""
+        """The ends of as many integers as `counts` says, all positive, from each of the positions."""
         ranks = self._rank(positions) + counts - 1
         words = np.searchsorted(self._ends_before_word, ranks, side="right") - 1
         bits = self._ends_as_bits[words]
@@ -84,7 +84,7 @@ class Chunk:
         return np.cumsum(counts, dtype=np.int64) - counts
 
     def _rank(self, positions: Int64s) -> Int64s:
-        """How many bytes before each position end an integer."""
+        """The number of bytes before each position that end an integer."""
         places = np.minimum(positions, self.size)
         words = places >> 6
         below = (_ONE << (places & 63).astype(np.uint64)) - _ONE
@@ -186,7 +186,7 @@ class RecordCursor:
 
 
 def _place_of_bit(words: _Uint64s, ranks: Int64s) -> Int64s:
-    """Where the bit is that has a number of set bits below it; 63 if there is none."""
+    """The place of the bit with a number of set bits below it; 63 if there is none."""
     places = np.zeros(len(words), np.int64)
     for width in (32, 16, 8, 4, 2, 1):
         low = np.bitwise_count(words & np.uint64((1 << width) - 1))

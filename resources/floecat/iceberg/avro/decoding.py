@@ -204,7 +204,7 @@ def _span(cursor: RecordCursor, lengths: Int64s) -> Spans:
 
 
 def _branches(cursor: RecordCursor, node: WriterNode) -> Iterator[tuple[Int64s | None, WriterNode]]:
-    """Which records have each branch of a union; None for all of them."""
+    """The records of each branch of a union; None for all of them."""
     same = cursor.same_byte()
     if same is not None and not same & 1 and same >> 1 < len(node.parts):
         yield None, node.parts[same >> 1]

@@ -24,7 +24,7 @@ _CHECKSUM_SIZE = 4
 _SNAPPY_MAX_RATIO = 64
 """A copy of 64 bytes takes at least one byte of tag; real encoders reach 22."""
 _MAX_WINDOW = 128 * 1024 * 1024
-"""What the highest level of the Zstandard library uses. Only the filled part of a window takes memory."""
+"""Window of the highest level of the Zstandard library. Only the filled part of a window takes memory."""
 
 
 class _TooLargeError(Exception):

@@ -75,7 +75,7 @@ class PairLayout:
             at = end
 
     def matching(self, cursor: RecordCursor) -> int:
-        """How many of the pairs all records have in these places, without moving."""
+        """The number of pairs that all records have in these places, without moving."""
         if not self.pairs:
             return 0
         data, size = cursor.chunk.data, self.pairs[-1].end

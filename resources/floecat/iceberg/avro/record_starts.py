@@ -31,7 +31,7 @@ _MOST_MATCHES = 64
 
 
 class BlockPlace(NamedTuple):
-    """Where the records of a block are in a chunk.
+    """The place of a block's records in a chunk.
 
     Attributes:
         start: of the first one.
@@ -57,7 +57,7 @@ class RecordMarks:
         self.place = next(strings, None)
 
     def find(self, chunk: Chunk, blocks: Sequence[BlockPlace]) -> Int64s | None:
-        """Where the field begins in each record, None if that is not clear."""
+        """The place of the field in each record, None if that is not clear."""
         if self.place is None:
             return None
         try:
@@ -86,7 +86,7 @@ class RecordMarks:
         return marks if np.array_equal(found, [block.rows for block in blocks]) else None
 
     def _first(self, chunk: Chunk, block: BlockPlace, place: int) -> tuple[bytes, bytes]:
-        """How the field begins in the first record, and the string field after it."""
+        """The first bytes of the field in the first record, and those of the string field after it."""
         cursor = RecordCursor(chunk, np.array([block.start]), np.array([block.stop]))
         for field in self._fields[:place]:
             skip(cursor, field.node)
@@ -111,7 +111,7 @@ class RecordMarks:
 
 
 def _places(chunk: Chunk, text: bytes, most: int) -> Int64s | None:
-    """Where a text of at most 16 bytes begins; None if one of its bytes is in too many places."""
+    """The places where a text of at most 16 bytes begins; None if one of its bytes is in too many places."""
     # one comparison of all bytes finds the rarest one, and few places are left to look at
     sample = chunk.padded[:_SAMPLE_BYTES]
     rarest = min(range(len(text)), key=lambda place: sample.count(text[place]))

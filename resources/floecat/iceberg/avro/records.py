@@ -119,7 +119,7 @@ class RecordReader:
         self._marks = RecordMarks(self.fields)
 
     def place(self, id: int, name: str) -> int | None:
-        """Where a field is in `fields`; by its name if the file has no ids. None if it is missing."""
+        """The place of a field in `fields`; by its name if the file has no ids. None if it is missing."""
         for place, field in enumerate(self.fields):
             if field.id == id or (field.id is None and field.name == name):
                 return place
@@ -296,7 +296,7 @@ def _starts(places: Sequence[BlockPlace]) -> Int64s:
 
 
 def _firsts(places: Sequence[BlockPlace]) -> Int64s:
-    """Which record is the first one of each block."""
+    """The number of the first record of each block."""
     rows = np.array([place.rows for place in places])
     firsts: Int64s = np.cumsum(rows) - rows
     return firsts
@@ -309,7 +309,7 @@ def _limits(places: Sequence[BlockPlace]) -> Int64s:
 
 
 def _ends(places: Sequence[BlockPlace], starts: Int64s) -> Int64s:
-    """Where each record ends: where the next one begins, or the block ends."""
+    """The end of each record: the start of the next one, or the end of the block."""
     ends = np.append(starts[1:], 0)
     ends[np.cumsum([place.rows for place in places]) - 1] = [place.stop for place in places]
     return ends

@@ -100,7 +100,7 @@ def _words(column: StringColumn) -> npt.NDArray[np.uint64]:
 
 
 def _masks(left: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Which bits of a word belong to a string that has so many bytes left."""
+    """Masks of the bits of a word that belong to a string with so many bytes left."""
     bits = np.uint64(_WORD) * (_WORD - np.minimum(left, _WORD)).astype(np.uint64)
     return np.uint64(0xFFFFFFFFFFFFFFFF) >> bits
 

@@ -39,7 +39,7 @@ class SchemaError(ValueError):
 
 
 class Encoding(Enum):
-    """How Avro writes a value. Encodings without parts are named after a type that uses them."""
+    """An Avro encoding of values. Encodings without parts are named after a type that uses them."""
 
     NULL = "null"
     BOOLEAN = "boolean"

@@ -56,7 +56,7 @@ class EntryBytes(NamedTuple):
 
     @property
     def starts(self) -> Int64s:
-        """Where each begins."""
+        """The start of each."""
         starts: Int64s = np.cumsum(self.sizes) - self.sizes
         return starts
 

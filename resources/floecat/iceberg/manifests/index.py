@@ -1,4 +1,4 @@
-"""What our manifests say about their entries in the header of the file, and how entries are found in it.
+"""Index of the entries in the header of our manifests, by which entries are found.
 
 The index lets a manifest be rewritten by bytes, and shows without reading the entries whether a rewrite
 is needed at all. It is an Arrow table under a metadata key of its own, which other readers ignore.
@@ -44,7 +44,7 @@ INDEX_KEY = "floecat.index"
 _CHECKSUM_SIZE = 8
 
 CONTENT_NAMES = {DATA_MANIFEST: b"data", DELETE_MANIFEST: b"deletes"}
-"""How the header of a manifest calls its content."""
+"""Names of a manifest's content in its header."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +267,7 @@ class EntryKeys:
         return some
 
     def candidates(self, hashes: npt.NDArray[np.uint64]) -> Bools:
-        """Which entries may have one of the keys; see `confirm`.
+        """The entries that may have one of the keys; see `confirm`.
 
         Args:
             hashes: `string_hashes` of the keys of the entries.
@@ -279,7 +279,7 @@ class EntryKeys:
         return found
 
     def confirm(self, entries: EntryBytes, hashes: npt.NDArray[np.uint64], candidates: Bools) -> Bools:
-        """Which of the candidates have a key, rather than only the hash of one.
+        """The candidates that have a key, rather than only the hash of one.
 
         Args:
             hashes: hashes of their keys.

@@ -31,7 +31,7 @@ _BATCH_BUFFERS, _BATCH_COMPRESSION = 2, 3
 
 
 def stream_size(stream: bytes) -> int:
-    """What the buffers of all record batches take when Arrow has read them, in bytes.
+    """The bytes of the buffers of all record batches when Arrow has read them.
 
     Raises:
         ValueError: damaged, or not of the kind that an index has: flat columns, or structs of these, without
@@ -139,7 +139,7 @@ class _Table:
         return at + int(_UINT32.unpack_from(self._data, at)[0])
 
     def _place(self, place: int) -> int:
-        """Where a field is; 0 if the table has none."""
+        """The place of a field; 0 if the table has none."""
         entry = (2 + place) * _UINT16.size
         if entry >= _UINT16.unpack_from(self._data, self._fields)[0]:
             return 0

@@ -105,7 +105,7 @@ def _count_column(field_id: int, array: Any) -> _CountColumn | None:
 
 
 def _valid(masks: Sequence[Bools | None], start: int, stop: int) -> Bools | None:
-    """Which counts are known, of shape (rows, columns); None if all are."""
+    """A mask of the known counts, of shape (rows, columns); None if all are known."""
     if all(mask is None or mask[start:stop].all() for mask in masks):
         return None
     valid = np.ones((stop - start, len(masks)), np.bool_)

@@ -58,7 +58,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 
 
 class PartitionSummary(msgspec.Struct, frozen=True):
-    """What the values of one partition field span, over all entries of a manifest.
+    """The range of the values of one partition field, over all entries of a manifest.
 
     Attributes:
         contains_null: whether a file has null.
@@ -181,7 +181,7 @@ def _fixed(array: pa.Array) -> list[Cells]:
 
 
 def summarize_partitions(partitions: pa.StructArray) -> tuple[PartitionSummary, ...]:
-    """What the partition values of a manifest span, field by field.
+    """The ranges of the partition values of a manifest, field by field.
 
     Args:
         partitions: as `partition_struct` makes them.

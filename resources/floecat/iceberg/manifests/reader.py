@@ -32,7 +32,7 @@ __all__ = [
 
 
 class ManifestEntryStatus(IntEnum):
-    """What a snapshot did to a file."""
+    """The status of a file in a snapshot."""
 
     EXISTING = 0
     ADDED = 1
@@ -40,7 +40,7 @@ class ManifestEntryStatus(IntEnum):
 
 
 class FileContent(IntEnum):
-    """What a file holds. A deletion vector is position deletes in a Puffin file."""
+    """The content of a file. A deletion vector is position deletes in a Puffin file."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -171,7 +171,7 @@ def read_file_paths(data: bytes, *, location: str, bounds: Bounds = DEFAULT_BOUN
 
 
 class _Layout:
-    """Where the fields that are needed are in the records of a file."""
+    """The places of the needed fields in the records of a file."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _Layout:
 
     @property
     def wanted(self) -> Wanted:
-        """What to decode."""
+        """The fields to decode."""
         plain = [*self._places.values(), *(place for place, _ in self._partition)]
         return {**dict.fromkeys(plain), **dict.fromkeys(self._metrics.values(), self._column_ids)}
 

@@ -168,7 +168,7 @@ class _Source:
         self._inherits, self._first_row_ids = self._row_ids(manifest.first_row_id)
 
     def _row_ids(self, first_row_id: int | None) -> tuple[Bools, Int64s]:
-        """Which entries inherit their first row id, and which one."""
+        """A mask of the entries that inherit their first row id, and the ids."""
         inherits = self.index.entries["first_row_id"].is_null().to_numpy() & self.survives
         if first_row_id is None or self.index.content != DATA_MANIFEST:
             inherits[:] = False

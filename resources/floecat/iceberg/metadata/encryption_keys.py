@@ -13,7 +13,7 @@ from floecat.iceberg.values.text_limits import check_numbers
 __all__ = ["EncryptedKey", "check_encryption_key", "parse_encryption_key", "parse_encryption_keys"]
 
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
-"""What the decoder of the reference implementation accepts: base64, with or without padding."""
+"""Texts that the decoder of the reference implementation accepts: base64, with or without padding."""
 
 
 class EncryptedKey(msgspec.Struct, frozen=True, rename="kebab"):

@@ -154,7 +154,7 @@ def deletes_old_metadata(properties: Mapping[str, str]) -> bool:
 
 
 Codec: TypeAlias = Literal["none", "gzip"]
-"""How a metadata file is compressed."""
+"""Compression of a metadata file."""
 
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _VERSION = re.compile(r"([0-9]{1,9})-")
@@ -256,7 +256,7 @@ def mapped_ids(text: str) -> Iterator[int]:
 
 
 def table_type(properties: Mapping[str, str]) -> str | None:
-    """What the property `table_type` says the table is, in lower case, as `lance`.
+    """The type of the table by the property `table_type`, in lower case, as `lance`.
 
     It is not of the table specification: catalogs tell tables of other formats by it.
 

@@ -35,7 +35,7 @@ MAIN_BRANCH = "main"
 
 
 class SnapshotRef(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """What a branch or a tag points at, and how long it is retained.
+    """A branch or a tag: its snapshot, and how long it is retained.
 
     Attributes:
         type: `branch` or `tag`.
@@ -85,7 +85,7 @@ def check_ref(name: str, ref: SnapshotRef) -> None:
 
 
 CLOCK_SKEW_MS = 60_000
-"""How far clocks of writers may differ in a log; the reference implementation allows the same."""
+"""Largest difference of the clocks of writers in a log; the reference implementation allows the same."""
 
 
 class SnapshotLogEntry(msgspec.Struct, frozen=True, rename="kebab", gc=False):

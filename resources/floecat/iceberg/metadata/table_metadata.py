@@ -294,7 +294,7 @@ class TableMetadata:
 
     @cached_property
     def snapshot_log(self) -> Sequence[SnapshotLogEntry]:
-        """When each snapshot became current, oldest first."""
+        """The times when snapshots became current, oldest first."""
         return parse_snapshot_log(self.array("snapshot-log"))
 
     @cached_property

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _ORIGINAL_OPERATION = "original-operation"
-"""Where a summary keeps an unknown operation."""
+"""Key of a summary for an operation that is unknown."""
 
 _NO_PARENT = -1
 _NO_TEXT = b'""'

@@ -1,1 +1,1 @@
-"""What Parquet footers say of columns, statistics and field ids."""
+"""Columns, statistics and field ids in Parquet footers."""

@@ -1,4 +1,4 @@
-"""Where the column chunks of a Parquet file are (Apache Parquet, `parquet.thrift`, "RowGroup").
+"""Places of the column chunks of a Parquet file (Apache Parquet, `parquet.thrift`, "RowGroup").
 
 Arrow ends the process on some damaged column chunks when Python asks for them one by one; reading their
 values raises errors.

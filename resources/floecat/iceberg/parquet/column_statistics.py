@@ -45,7 +45,7 @@ _DECIMAL_STORES = frozenset({"INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARR
 
 @dataclass(frozen=True)
 class ColumnFooter:
-    """What a footer says about a column; None is unknown. Bounds are single values."""
+    """The statistics of a column in a footer; None is unknown. Bounds are single values."""
 
     value_count: int
     null_count: int | None = None
@@ -125,7 +125,7 @@ def _bound(value: _Value, type: PrimitiveType, *, upper: bool) -> bytes | None:
 
 
 def _reader(column: ParquetColumn, type: PrimitiveType) -> _Read | None:
-    """How to read values that the file has for a column of the type; None if it has those of another one."""
+    """The reader of a file's values for a column of the type; None if they are of another type."""
     store, logical = column.store, column.logical
     wide = type.name in ("long", "double")
     if type.name in ("int", "long"):

@@ -33,10 +33,10 @@ _PREFIXES: Final = 7
 _CODECS: Final = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
 
 _VALUE_BYTES: Final = 16
-"""What a value takes at most beside its text: the offset, the validity and its part of lists and structs."""
+"""Most bytes of a value beside its text: the offset, the validity and its part of lists and structs."""
 
 _PAGE_BYTES: Final = 4096
-"""What is counted for a column and for a page on top: a file of empty ones takes time, not memory."""
+"""Bytes counted for a column and for a page on top: a file of empty ones takes time, not memory."""
 
 _SMALL_BYTES: Final = 1 << 20
 _MOST_ENTRIES: Final = 1 << 20

@@ -37,7 +37,7 @@ __all__ = [
 _MAGIC = b"PAR1"
 
 FIRST_HIDDEN_ID = 2_000_000_000
-"""Where ids begin that no column has, downwards; Iceberg keeps those above 2,147,483,447 for itself."""
+"""First of the ids that no column has, downwards; Iceberg keeps those above 2,147,483,447 for itself."""
 
 Path: TypeAlias = tuple[str, ...]
 

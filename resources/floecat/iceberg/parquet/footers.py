@@ -76,7 +76,7 @@ class FooterColumn(Protocol):
 
 @dataclass(frozen=True)
 class FileFooter:
-    """What a footer says about its file.
+    """The content of a file's footer.
 
     Attributes:
         record_count: number of rows.
@@ -90,7 +90,7 @@ class FileFooter:
 
 
 def footer_length(tail: bytes, location: str) -> int:
-    """How many bytes at the end of a file its footer takes, `TAIL_LENGTH` included.
+    """The bytes of the footer at the end of a file, `TAIL_LENGTH` included.
 
     Args:
         tail: the end of the file, `TAIL_LENGTH` bytes or more.

@@ -95,7 +95,7 @@ class SchemaNode:
 
     @property
     def annotation(self) -> Annotation:
-        """What it stands for."""
+        """Its annotation: the logical or the converted type."""
         logical = self.element.get(_LOGICAL)
         for known in logical if isinstance(logical, dict) else ():
             if known in _LOGICAL_TYPES:

@@ -51,7 +51,7 @@ class ThriftError(ValueError):
 
 
 class _Room:
-    """How many structs may be read: one takes 240 bytes of memory or more, and one byte of data is enough.
+    """The number of structs that may be read: one takes at least 240 bytes of memory, and one byte of data.
 
     In footers of writers each has more than eight bytes on average; those of small files may be less.
     """
@@ -66,7 +66,7 @@ class _Room:
 
 
 class FieldPlace(NamedTuple):
-    """Where a field of a struct is.
+    """The place of a field of a struct.
 
     Attributes:
         number: its number; 0 for the end of the struct.

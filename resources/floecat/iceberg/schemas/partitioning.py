@@ -59,7 +59,7 @@ class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=
 
 
 class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
-    """How the rows of a table are partitioned."""
+    """The partitioning of a table's rows."""
 
     spec_id: Int32 = 0
     fields: Annotated[tuple[PartitionField, ...], msgspec.Meta(max_length=10_000)] = ()

@@ -44,7 +44,7 @@ class SortField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True)
 
 
 class SortOrder(msgspec.Struct, frozen=True, rename="kebab"):
-    """How rows are sorted within files."""
+    """The order of rows within files."""
 
     order_id: Int32 = 0
     fields: tuple[SortField, ...] = ()

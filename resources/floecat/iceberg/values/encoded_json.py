@@ -124,7 +124,7 @@ def is_null(raw: RawJson) -> bool:
 
 
 def describe_decode_error(error: Exception) -> str:
-    """Why decoding failed, for a message: names the place in the value, never quotes it."""
+    """The reason why decoding failed, for a message: names the place in the value, never quotes it."""
     if isinstance(error, UnicodeError):
         return "not valid UTF-8"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -50,7 +50,7 @@ class ViewRepresentation(msgspec.Struct, frozen=True):
 
 
 class VersionLogEntry(msgspec.Struct, frozen=True, rename="kebab"):
-    """When a version became the current one."""
+    """The time when a version became the current one."""
 
     timestamp_ms: Int64
     version_id: Int32

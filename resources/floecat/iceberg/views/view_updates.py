@@ -61,4 +61,4 @@ class AssertViewUuid(msgspec.Struct, frozen=True, tag_field="type", tag="assert-
 
 
 ViewRequirement: TypeAlias = AssertViewUuid
-"""What a change may require of a view."""
+"""Requirement of a change on a view."""

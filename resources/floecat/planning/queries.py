@@ -42,7 +42,7 @@ _GRACE_MS = 15_000
 
 
 class TableObligations(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine owes when it shows rows of a table."""
+    """The obligations of an engine that shows rows of a table."""
 
     table_id: UUID
     masks: Mapping[str, str] = {}

@@ -17,7 +17,7 @@ from floecat.identifiers.namespace import TableIdentifier
 __all__ = ["CurrentTables", "PinKind", "named_snapshot_id", "snapshot_of"]
 
 PinKind: TypeAlias = Literal["current", "as_of", "snapshot_id"]
-"""How a state is asked for."""
+"""Form in which a state is asked for."""
 
 _LAST_ID = 2**63 - 1
 

@@ -1,4 +1,4 @@
-"""What a purger is: the part of a purge that can be replaced (`floecat.purge.purger`).
+"""Purgers: the part of a purge that can be replaced (`floecat.purge.purger`).
 
 A drop with purge removes the table and inserts a row for the purge in one transaction. The row names the
 purger. `sql-async` is then called by workers, every other purger at once, on the thread of the request and
@@ -133,18 +133,18 @@ class PurgeRequest(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     """`iceberg`, `delta`."""
     principal: str
-    """Who dropped the table; had the privileges for it."""
+    """Principal that dropped the table; had the privileges for it."""
     request_id: str | None
     requested_at_ms: int
     progress: PurgeProgress
-    """What the purger counts here is stored with the row, and shown to operators."""
+    """The counts of the purger, stored with the row, and shown to operators."""
     lease: Lease
     """Names the claim of the row."""
     check: Callable[[], None]
     """To be called before each step that cannot be undone; raises if the work must stop, as when another
     worker holds the row. Renews nothing: that happens in the background."""
     rows: PurgerRows
-    """Where the purger keeps what it must know at the next attempt."""
+    """Storage for state that the purger needs at the next attempt."""
     attachment: Callable[[], bytes | None]
     """Reads the metadata as of the drop, compressed as the store keeps it."""
 
@@ -155,7 +155,7 @@ class PurgeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PurgerContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a purger may use of the process that it runs in."""
+    """The parts of its process that a purger may use."""
 
     server_identity: str
     """`host:pid`."""
@@ -187,7 +187,7 @@ class Purger(Protocol):
         ...
 
     def name(self) -> str:
-        """What rows call it."""
+        """The name of the purger in rows."""
         ...
 
     def close(self) -> None:

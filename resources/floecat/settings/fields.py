@@ -40,7 +40,7 @@ class LeafField(msgspec.Struct, frozen=True, kw_only=True):
     """Struct that declares each part of the path."""
 
     kind: SettingKind
-    """What it accepts."""
+    """Kind of its values."""
 
     default: Any
     """Value if no source names it."""

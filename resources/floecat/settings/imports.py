@@ -21,7 +21,7 @@ def check_place(setting: str, place: str) -> None:
 
 
 def imported(setting: str, place: str) -> object:
-    """What stands at `package.module:Name`.
+    """The object at `package.module:Name`.
 
     Args:
         setting: the key of the setting that names it, for messages.

@@ -71,7 +71,7 @@ class Duration(msgspec.Struct, frozen=True, order=True):
 
 
 class SettingKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a field accepts. Stands in the annotation of the field."""
+    """The kind of values that a field accepts. Stands in the annotation of the field."""
 
     expected: str
     """The accepted values, with their article, as in "an integer of at least 1"."""

@@ -21,7 +21,7 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     """Longest storage location or path. Longer ones are answered 400."""
 
     percent_decoding_levels: Annotated[int, integer(minimum=1, maximum=64)] = 4
-    """How often a location may be percent-encoded over itself. More levels are answered 400."""
+    """Most times that a location may be percent-encoded over itself. More levels are answered 400."""
 
     nesting: Annotated[int, integer(minimum=16, maximum=400)] = 400
     """Most levels of arrays and objects in a request or a metadata document; the deepest schema needs 3 for
@@ -173,7 +173,7 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     more."""
 
     connector_scan_time: Annotated[Duration, duration()] = Duration(3_600_000)
-    """How long a scan of a connector may take; then it ends, and the next one is due. Until it has ended, a
+    """Longest time of a scan of a connector; then it ends, and the next one is due. Until it has ended, a
     request for another scan of the account is answered 503."""
 
     connectors: Annotated[int, integer(minimum=1)] = 1000
@@ -205,9 +205,9 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     may take long, and no other request waits for them."""
 
     working_memory_wait_ms: Annotated[int, integer(minimum=0)] = 10_000
-    """How long a request waits for its part of `working-memory-bytes`, or for its turn; accounts take turns.
-    Then it is answered 503. So is one that others wait for while its body still comes after half of this
-    time."""
+    """Longest time that a request waits for its part of `working-memory-bytes`, or for its turn; accounts
+    take turns. Then it is answered 503. So is one that others wait for while its body still comes after half
+    of this time."""
 
     threads_without_storage: Annotated[int, integer(minimum=1, maximum=1000)] = 10
     """Threads of a worker for requests that need no object storage, beside `gateway.threads`: listings,
@@ -226,7 +226,7 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     """Threads of a worker that verify bearer tokens, which may wait for the keys of the issuer."""
 
     queue_wait_ms: Annotated[int, integer(minimum=1)] = 10_000
-    """How long a request waits for a thread. Then it is answered 503."""
+    """Longest time that a request waits for a thread. Then it is answered 503."""
 
     queued_requests: Annotated[int, integer(minimum=1)] = 1000
     """Most requests of a worker that wait for a thread: of those that may need object storage, of those that
@@ -268,4 +268,4 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     """File descriptors of a worker (`ulimit -n`) that client connections leave free; at most half."""
 
     shutdown_grace: Annotated[Duration, duration()] = Duration(30_000)
-    """How long running requests have after SIGTERM. 5 s later the process ends, whatever runs."""
+    """Time that running requests have after SIGTERM. 5 s later the process ends, whatever runs."""

@@ -36,7 +36,7 @@ _SERVICE_LINK = re.compile(
 )
 _LONGEST_SHOWN = 80
 _MISSPELT = 0.9
-"""How alike a variable is to a setting that it misspells; others of our prefix may be anybody's."""
+"""Likeness of a variable to a setting that it misspells; others of our prefix may be anybody's."""
 _MOST_SUGGESTED = 3
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 

@@ -24,7 +24,7 @@ class SettingDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the reference."""
 
     group: str
-    """What the outermost group is about, empty for a field of none."""
+    """Subject of the outermost group, empty for a field of none."""
 
     key: str
     """Name in a file, as `floecat.gateway.rest-port`."""

@@ -97,7 +97,7 @@ class ArtifactFiles:
         self._threads = ThreadPoolExecutor(_PARALLEL_CALLS, thread_name_prefix="compat-files")
 
     def of(self, storage: FileIO, allowed: AllowedLocations, owner: UUID) -> ArtifactFiles:
-        """Those of another table, with the memory and the threads of this one, which closes them for all."""
+        """The artifacts of another table, with this one's memory and threads; this one closes them."""
         view = copy(self)
         view.storage, view.allowed, view.owner = storage, allowed, owner
         return view

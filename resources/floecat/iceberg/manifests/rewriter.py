@@ -217,7 +217,7 @@ class _Source:
                     yield FoundEntry(rows.start + row, key, path)
 
     def _unchanged(self, candidates: Bools) -> Bools:
-        """Which blocks can stay as they are. Small ones are joined, so that their number does not grow."""
+        """A mask of the blocks that stay as they are. Small ones are joined: their number must not grow."""
         changed = (self._statuses != ManifestEntryStatus.EXISTING) | candidates | self._inherits
         edges = np.array([0, *(rows.stop for rows in self._rows)], np.int64)
         changes, sizes = (np.append(0, np.cumsum(column))[edges] for column in (changed, self._sizes))

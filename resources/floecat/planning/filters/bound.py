@@ -56,7 +56,7 @@ class Combination(msgspec.Struct, frozen=True):
 
 
 class Either(msgspec.Struct, frozen=True):
-    """What a predicate may mean: a row passes, or fails, for sure if it does so whichever is meant."""
+    """The readings of a predicate: a row passes, or fails, for sure if it does so in each of them."""
 
     readings: tuple[Body, ...]
 

@@ -1,4 +1,4 @@
-"""What is known of a column in each of many sets of rows, and what that says of a test.
+"""Evidence on a column in each of many sets of rows, and its answer to a test.
 
 A set of rows is a partition, a file or all files of a manifest. Comparisons with null are never true. NaN
 equals no value; whether it is greater than others depends on the engine, so it counts as possibly greater.
@@ -60,7 +60,7 @@ class Evidence(NamedTuple):
 
 
 def cannot_match(operation: str, values: tuple[Canonical, ...], known: Evidence) -> Bools:
-    """Which sets have no row that passes a test.
+    """The sets that have no row that passes a test.
 
     Args:
         operation: of a bound test; `eq` and `not-eq` are sets of one value.
@@ -127,7 +127,7 @@ def must_match(operation: str, values: tuple[Canonical, ...], known: Evidence) -
 
 
 def _surely_in(values: tuple[Canonical, ...], known: Evidence) -> Bools:
-    """Where all rows have the same value, and a set has it."""
+    """The sets whose rows all have the same value, one of `values`."""
     lower, upper, no_nulls = known.lower, known.upper, known.flag(known.no_nulls)
     if lower is None or upper is None or not no_nulls.any():
         return np.zeros(known.size, np.bool_)
@@ -138,7 +138,7 @@ def _surely_in(values: tuple[Canonical, ...], known: Evidence) -> Bools:
 
 
 def _outside(operation: str, values: tuple[Canonical, ...], known: Evidence) -> Bools:
-    """Where no value between the bounds passes a comparison."""
+    """The sets that have no value between the bounds that passes a comparison."""
     lower, upper = known.lower, known.upper
     nothing = np.zeros(known.size, np.bool_)
     match operation:
@@ -161,7 +161,7 @@ def _outside(operation: str, values: tuple[Canonical, ...], known: Evidence) -> 
 
 
 def _surely_in_ranges(values: tuple[Canonical, ...], known: Evidence) -> Bools:
-    """Where one of several ranges holds all rows."""
+    """The sets whose rows are all in one of several ranges."""
     lower, upper = known.lower, known.upper
     if lower is None or upper is None or not values:
         return np.zeros(known.size, np.bool_)
@@ -184,7 +184,7 @@ def _outside_ranges(values: tuple[Canonical, ...], known: Evidence) -> Bools:
 
 
 def _beyond(values: tuple[Canonical, ...], known: Evidence) -> Bools:
-    """Where all rows are less than the first of sorted values, or greater than the last."""
+    """The sets whose rows are all less than the first of sorted values, or greater than the last."""
     lower, upper = known.lower, known.upper
     if not values:
         return np.ones(known.size, np.bool_)
@@ -208,7 +208,7 @@ def _outside_set(values: tuple[Canonical, ...], known: Evidence) -> Bools:
 
 
 def _in_gap(values: tuple[Canonical, ...], lower: Vector, upper: Vector) -> Bools:
-    """Where both bounds are numbers between two neighbours of a sorted set."""
+    """The sets whose bounds are both numbers between two neighbours of a sorted set."""
     numbers = _sorted_numbers(values, np.result_type(lower.data, upper.data))
     if not len(numbers):
         return upper.known(lower.known(np.ones(len(lower), np.bool_)))
@@ -240,7 +240,7 @@ def _ranges(values: tuple[Canonical, ...], dtype: np.dtype[Any]) -> tuple[npt.ND
 
 
 def between_bounds(values: tuple[Canonical, ...], known: Evidence) -> tuple[Int64s, Int64s]:
-    """Which values of a sorted set each set of rows may have, by its bounds: from where, and up to where."""
+    """The values of a sorted set that each set of rows may have, by its bounds: the first, and the end."""
     begins, ends = np.zeros(known.size, np.int64), np.full(known.size, len(values), np.int64)
     sides: tuple[_Side, _Side] = ("left", "right")
     for vector, side, found in zip((known.lower, known.upper), sides, (begins, ends), strict=True):
@@ -252,7 +252,7 @@ def between_bounds(values: tuple[Canonical, ...], known: Evidence) -> tuple[Int6
 
 
 def _places(values: tuple[Canonical, ...], bounds: Vector, side: _Side) -> Int64s:
-    """Where bounds would be inserted into a sorted set; for NaN and what cannot be compared outside of it."""
+    """The places of bounds in a sorted set; an end of it for NaN and bounds that cannot be compared."""
     ordered: Any = values
     unknown = 0 if side == "left" else len(values)
     if not isinstance(bounds.data, np.ndarray):
@@ -267,7 +267,7 @@ def _places(values: tuple[Canonical, ...], bounds: Vector, side: _Side) -> Int64
 
 
 def _equal_and_absent(values: tuple[Canonical, ...], lower: Vector, upper: Vector) -> Bools:
-    """Where both bounds are the same string, and the set does not have it."""
+    """The sets whose bounds are the same string, which is none of `values`."""
     ordered: Any = values
     found = np.zeros(len(lower), np.bool_)
     for row in np.flatnonzero(lower.equals(upper)).tolist():

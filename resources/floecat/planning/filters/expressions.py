@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Term(msgspec.Struct, frozen=True):
-    """What a predicate is about: a column, or a transform of one.
+    """The subject of a predicate: a column, or a transform of one.
 
     Attributes:
         name: full name of the column, empty if only its id is known.

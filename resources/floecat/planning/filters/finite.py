@@ -36,7 +36,7 @@ _IN: Final = {"eq": "in", "in": "in", "not-eq": "not-in", "not-in": "not-in"}
 
 
 class _Cuts(NamedTuple):
-    """Those before and after a value; the same for one that no number equals."""
+    """The numbers before and after a value; the same for one that no number equals."""
 
     before: int
     after: int

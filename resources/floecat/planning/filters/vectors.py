@@ -57,23 +57,23 @@ class Vector:
         return Vector(data, None if self.valid is None else self.valid[rows])
 
     def less(self, literal: Canonical) -> Bools:
-        """Which known values are less than a literal."""
+        """The known values that are less than a literal."""
         return self._compared(np.less, pc.less, literal)
 
     def less_equal(self, literal: Canonical) -> Bools:
-        """Which known values are at most a literal."""
+        """The known values that are at most a literal."""
         return self._compared(np.less_equal, pc.less_equal, literal)
 
     def greater(self, literal: Canonical) -> Bools:
-        """Which known values are greater than a literal."""
+        """The known values that are greater than a literal."""
         return self._compared(np.greater, pc.greater, literal)
 
     def greater_equal(self, literal: Canonical) -> Bools:
-        """Which known values are at least a literal."""
+        """The known values that are at least a literal."""
         return self._compared(np.greater_equal, pc.greater_equal, literal)
 
     def equals(self, other: Vector) -> Bools:
-        """Where two vectors have the same known value."""
+        """The places where two vectors have the same known value."""
         if isinstance(self.data, pa.Array):
             same = _bools(pc.equal(self.data, other.data))
         else:
@@ -81,7 +81,7 @@ class Vector:
         return other.known(self.known(same))
 
     def less_than(self, other: Vector) -> Bools:
-        """Where known values are less than those of another vector."""
+        """The known values that are less than those of another vector."""
         if isinstance(self.data, pa.Array):
             less = _bools(pc.less(self.data, other.data))
         else:
@@ -89,7 +89,7 @@ class Vector:
         return other.known(self.known(less))
 
     def starts_with(self, prefix: bytes) -> Bools:
-        """Which known values start with a prefix."""
+        """The known values that start with a prefix."""
         return self.known(_bools(pc.starts_with(self.data, prefix)))
 
     def prefixes(self, length: int) -> Vector:
@@ -97,7 +97,7 @@ class Vector:
         return Vector(pc.binary_slice(self.data, 0, length), self.valid)
 
     def known(self, found: Bools) -> Bools:
-        """What was found, for known values only."""
+        """The places found, without those of unknown values."""
         return found if self.valid is None else found & self.valid
 
     def _compared(self, of_numbers: Any, of_bytes: Any, literal: Canonical) -> Bools:

@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
         return bool((self.cannot | self.must).all())
 
     def take(self, places: Int64s) -> Verdict:
-        """That of some of the files."""
+        """The verdict for some of the files."""
         return Verdict(self.cannot[places], self.must[places])
 
 

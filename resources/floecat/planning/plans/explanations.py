@@ -1,4 +1,4 @@
-"""What is told of a plan: what each stage of it left, and so why a scan reads what it reads."""
+"""Explanations of plans: the files that each stage leaves, and so why a scan reads what it reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Explanation", "Residual"]
 
 
 class Residual(msgspec.Struct, frozen=True):
-    """What is left of the filter for some of the files."""
+    """A residual of the filter, and the number of its files."""
 
     filter: str
     """As a person reads it."""
@@ -25,15 +25,15 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     data_manifests: int
     """Of the snapshot."""
     data_manifests_read: int
-    """Those that the partition summaries of the manifest list do not rule out."""
+    """Manifests that the partition summaries of the manifest list do not rule out."""
     delete_manifests: int
     delete_manifests_read: int
     files_in_manifests: int
     """Live data files of the manifests that were read."""
     files_by_partition: int
-    """Those that their partition does not rule out."""
+    """Files that their partition does not rule out."""
     files_by_metrics: int
-    """Those that bounds and counts of columns do not rule out either: the scan reads them."""
+    """Files that bounds and counts of columns do not rule out either: the scan reads them."""
     delete_files: int
     """Delete files that apply to any of them."""
     files_with_deletes: int
@@ -44,7 +44,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     manifest_bytes: int
     """Of the manifests that were read, as stored."""
     manifests_decoded: int
-    """Those of them that were not in memory."""
+    """Manifests read that were not in memory."""
     elapsed_ms: float
     residuals: Sequence[Residual]
     """The most frequent ones first, at most `MOST_RESIDUALS`."""

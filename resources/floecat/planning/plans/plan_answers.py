@@ -1,4 +1,4 @@
-"""What is answered about a scan plan, and how the names of its tasks are made."""
+"""Answers about scan plans, and the names of their tasks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PlanStatus: TypeAlias = Literal["completed", "submitted", "cancelled", "failed"]
 """As the REST specification has it."""
 
 PartitionForm: TypeAlias = Literal["specified", "pyiceberg", "pyiceberg-without-columns"]
-"""How partitions are spelled: as specified, or for PyIceberg up to 0.12; the last one for data files that do
-not have the columns that they are partitioned by."""
+"""Spelling of partitions: as specified, or for PyIceberg up to 0.12; the last one for data files that do not
+have the columns that they are partitioned by."""
 
 _TASK_NAME: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-task-(0|[1-9][0-9]{0,15})")
 

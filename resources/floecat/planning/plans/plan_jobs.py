@@ -41,7 +41,7 @@ class _PlanPayload(msgspec.Struct, frozen=True):
 
 
 class _Tasks(NamedTuple):
-    """What a plan answers, and whether its tasks need its request to be sent."""
+    """The answer of a plan; and whether its tasks need its request to be sent."""
 
     answer: bytes | None
     has_references: bool

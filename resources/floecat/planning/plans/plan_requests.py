@@ -44,7 +44,7 @@ _MOST_DIGITS: Final = 18
 
 
 class PlanTableScan(msgspec.Struct, rename="kebab", frozen=True, kw_only=True, omit_defaults=True):
-    """What a client asks for (REST specification, `PlanTableScanRequest`).
+    """A request for a scan plan (REST specification, `PlanTableScanRequest`).
 
     `select` chooses columns of rows, and no file: its names are not looked up, as those of metadata columns,
     nested ones and later schemas are sent too.

@@ -18,7 +18,7 @@ from floecat.store.planning.queries import QueryRow
 __all__ = ["REPLAY_MS", "PlanRows"]
 
 REPLAY_MS = 60_000
-"""How long a plan is kept that has answered everything, in case that an answer was lost."""
+"""Time that a plan is kept after it has answered everything, in case that an answer was lost."""
 
 
 class PlanRows:

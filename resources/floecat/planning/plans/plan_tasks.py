@@ -60,7 +60,7 @@ class PlanTaskService:
         self._replays = replays
 
     def fetch(self, call: Call, identifier: TableIdentifier, task: str) -> bytes:
-        """What a task answers, as the fields of a JSON object without the braces.
+        """The answer of a task, as the fields of a JSON object without the braces.
 
         Args:
             call: who asks; its idempotency key tells a retry.

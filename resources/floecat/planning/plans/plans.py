@@ -59,10 +59,10 @@ _RETRY_AFTER_S = 5
 
 
 class PlanClient(NamedTuple):
-    """What a client can do."""
+    """The abilities of a client."""
 
     budget_ms: int
-    """How long it waits for a plan."""
+    """Time that it waits for a plan."""
     is_early_pyiceberg: bool = False
     """PyIceberg up to 0.12 cannot poll, and takes partitions in a form of its own."""
     zero_is_current: bool = False
@@ -171,7 +171,7 @@ class PlanService:
         self._store.run(cancel)
 
     def _answer(self, call: Call, plan: PlanRow) -> bytes | None:
-        """What a completed plan answers; made again where only its scan is kept."""
+        """The answer of a completed plan; made again where only its scan is kept."""
         if plan.answer is not None or not plan.request:
             return plan.answer
         chunks = list(self._planner.run(call.catalog.storage, PlannedScan.decode(plan.request)))

@@ -125,7 +125,7 @@ class _Set:
 
 
 def sets_of(whole: Expression) -> Mapping[str, bytes]:
-    """What is put in by reference: the values of sets, by the place of the predicate, and the filter.
+    """The texts that references stand for: the values of sets by the place of the predicate, and the filter.
 
     Args:
         whole: the filter as a residual.

@@ -21,7 +21,7 @@ __all__ = ["open_shared_files", "open_table_purge", "sidecars_of_artifacts", "st
 def open_shared_files(
     parts: EntryParts, settings: Settings, formats: Iterable[str], *, processes: int = 1
 ) -> SharedFiles:
-    """What finds files that live tables need.
+    """The service that finds files that live tables need.
 
     Args:
         parts: what services share.

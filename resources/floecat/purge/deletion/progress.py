@@ -1,4 +1,4 @@
-"""How far a purge has come: kept in the row of its job, and shown to operators."""
+"""Progress of a purge, kept in the row of its job, and shown to operators."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PurgeProgress(msgspec.Struct):
     server: str = ""
     """`host:pid` of the last process that worked on it."""
     note: str = ""
-    """Why less than everything was deleted, if so."""
+    """Reason why less than everything was deleted, if so."""
     failed_keys: list[FailedKey] = []
     """The first `MAX_FAILED_KEYS` of those that failed."""
 

@@ -52,13 +52,13 @@ class ManifestRange:
 
 @dataclass
 class RangeResult:
-    """What became of a range. Only a range that was emptied counts; another one is worked on once more."""
+    """The result of a range. Only a range that was emptied counts; another one is worked on once more."""
 
     progress: PurgeProgress
     emptied: list[str] = field(default_factory=list)
     """Its manifests, all of whose files are gone; none if any file is left."""
     error: str | None = None
-    """Why files are left, if storage does not say it of single ones."""
+    """Reason why files are left, if storage does not say it of single ones."""
 
 
 class RangeRunner(Protocol):

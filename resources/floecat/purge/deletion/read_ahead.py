@@ -15,7 +15,7 @@ T = TypeVar("T")
 _CHUNK: Final = 500
 _CHUNKS: Final = 8
 _LOOK_S: Final = 0.05
-"""How often a full queue is looked at, in case nobody takes from it any more."""
+"""Time between looks at a full queue, in case nobody takes from it any more."""
 
 
 def read_ahead(items: Iterable[T]) -> closing[Generator[T, None, None]]:

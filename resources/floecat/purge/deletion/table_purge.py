@@ -273,7 +273,7 @@ class TablePurge:
 
 
 class _Way(NamedTuple):
-    """How a purge is done; see `TablePurge.purge`."""
+    """The arguments of a purge; see `TablePurge.purge`."""
 
     before_batch: Callable[[], None]
     progress: PurgeProgress

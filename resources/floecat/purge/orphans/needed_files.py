@@ -1,4 +1,4 @@
-"""What must stay below a folder: everything that live tables, views, open purges and staged tables need.
+"""Files that must stay below a folder: all that live tables, views, open purges and staged tables need.
 
 A commit can make a file needed at any time, so whoever deletes asks again before each batch; the commit log
 says which entries have to be read again.
@@ -81,7 +81,7 @@ class NeededFiles(LocationSet):
 
 
 class FolderNeeds:
-    """What must stay below one folder, brought up to date as commits come. Used by one thread.
+    """The files that must stay below one folder, brought up to date as commits come. Used by one thread.
 
     Attributes:
         files: everything that must stay.
@@ -215,7 +215,7 @@ class NeededFilesReader:
 
 
 def _path_alone(location: str) -> str:
-    """What is left when every way to write it is left out."""
+    """The path of a location without scheme, authority, percent-encoding and repeated slashes."""
     return re.sub("/{2,}", "/", unquote(_SCHEME_AND_AUTHORITY.sub("", location, count=1))).lstrip("/")
 
 

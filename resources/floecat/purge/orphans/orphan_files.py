@@ -247,7 +247,7 @@ def _metadata_folders(metadata: TableMetadata, metadata_location: str) -> frozen
 
 
 def _spellings(location: str) -> list[str]:
-    """How writers may have written a location that was listed."""
+    """The spellings that writers may have used for a location that was listed."""
     scheme, _, rest = location.partition("://")
     if scheme == "s3":
         return [f"{alias}://{rest}" for alias in ("s3", "s3a", "s3n")]

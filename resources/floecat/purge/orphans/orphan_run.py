@@ -27,7 +27,7 @@ _TOLD_AFTER: Final = 500
 
 
 class OrphanReport(msgspec.Struct, kw_only=True, rename="kebab"):
-    """What was found below the location of one table, in numbers of files."""
+    """The files found below the location of one table, in numbers."""
 
     table: str
     location: str = ""
@@ -47,13 +47,13 @@ class OrphanReport(msgspec.Struct, kw_only=True, rename="kebab"):
     failures: list[DeleteFailure] = []
     """The first of those that could not be deleted."""
     failed: int = 0
-    """How many could not be deleted."""
+    """Number of files that could not be deleted."""
     problem: str | None = None
-    """Why the table was left alone, in a run over several tables."""
+    """Reason why the table was left alone, in a run over several tables."""
 
 
 class OrphanProgress(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     listed: int
     orphans: int

@@ -1,4 +1,4 @@
-"""What only earlier metadata files of a dropped table name: its expired snapshots, and replaced statistics.
+"""Files that only earlier metadata files of a dropped table name: of expired snapshots, and old statistics.
 
 A commit that expires a snapshot need not delete its files, and whoever sets statistics anew may leave the old
 file. The earlier metadata files go with the table, so they are read before.
@@ -40,7 +40,7 @@ class EarlierFile(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """What earlier metadata files name."""
+    """The content of earlier metadata files."""
 
     files: Sequence[EarlierFile] = ()
     is_whole: bool = True

@@ -43,7 +43,7 @@ class KeptKeys:
 
 
 class BatchTurns(Protocol):
-    """Where batches are announced to commits: see `store.jobs.purge_batches`."""
+    """The announcement of batches to commits: see `store.jobs.purge_batches`."""
 
     def begin(self) -> bool:
         """Announces a batch; False if commits go first."""

@@ -52,7 +52,7 @@ class NearTable(NamedTuple):
     is_indexed: bool = False
     """Whether its area is known, and overlaps; otherwise it has to be read."""
     problem: str | None = None
-    """Why its area is unknown, although its files were read."""
+    """Reason why its area is unknown, although its files were read."""
 
 
 def all_folders(table: LiveTable) -> Sequence[str]:
@@ -99,7 +99,7 @@ class LiveTables(Protocol):
         ...
 
     def positions(self) -> Mapping[UUID, int]:
-        """How far the commit log of each catalog is."""
+        """The position of the commit log of each catalog."""
         ...
 
     def changed(self, seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> Sequence[LiveTable]:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class FileKind(IntEnum):
-    """What a file is. A kind only leads to files of lower kinds."""
+    """The kind of a file. A kind only leads to files of lower kinds."""
 
     DATA = 0
     """A data file, a delete file, or a Puffin file with deletion vectors."""

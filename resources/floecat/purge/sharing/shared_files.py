@@ -1,4 +1,4 @@
-"""Which files of a dropped table others still need.
+"""Files of a dropped table that others still need.
 
 A file belongs to every table that reaches it: tables are registered twice from one metadata file, share data
 files that were added to both, or live inside each other's locations. Sharing is exact: it
@@ -101,7 +101,7 @@ class _Scopes:
 
 
 class _OtherAccounts:
-    """How long the tables of other accounts may be read, which their owners change while a purge runs.
+    """The time to read the tables of other accounts, which their owners change while a purge runs.
 
     One that takes longer is unknown, and needs what lies below its own locations.
     """

@@ -24,7 +24,7 @@ class BackoffSettings(SettingsGroup, frozen=True, kw_only=True):
 
 
 class CommitSettings(SettingsGroup, frozen=True, kw_only=True):
-    """What a commit does when it meets another one, or a store that does not answer."""
+    """Commits that meet another one, or a store that does not answer."""
 
     confirm: BackoffSettings = BackoffSettings(max_attempts=6, initial_sleep_ms=25, max_sleep_ms=200)
     """Looks whether a commit of unknown outcome was applied, before the answer says so."""
@@ -33,5 +33,5 @@ class CommitSettings(SettingsGroup, frozen=True, kw_only=True):
     """Starts again from the newest metadata when another commit changed a table of this one."""
 
     purge_wait_ms: Annotated[int, integer(minimum=0)] = 10_000
-    """How long a commit, or a registration, waits while a purge deletes files in folders where it adds some.
-    Then it is answered 503."""
+    """Longest time that a commit, or a registration, waits while a purge deletes files in folders where it
+    adds some. Then it is answered 503."""

@@ -24,7 +24,7 @@ class DeltaCompatSettings(SettingsGroup, frozen=True, kw_only=True):
     looks with every load."""
 
     location: Annotated[str | None, text()] = None
-    """Where manifests and deletes that are made for Iceberg readers go, each table in a folder of its own, as
+    """Root of manifests and deletes that are made for Iceberg readers, each table in a folder of its own, as
     `s3://bucket/compat`. Nothing else may write there. Default: the folder `metadata` of each table."""
 
     position_delete_format: Annotated[str, choice("parquet", "avro")] = "parquet"
@@ -34,13 +34,13 @@ class DeltaCompatSettings(SettingsGroup, frozen=True, kw_only=True):
     """Iceberg format version of tables that need no higher one. 3 copies deletion vectors as they are."""
 
     missing_statistics: Annotated[str, choice("read", "leave-out")] = "read"
-    """What is done for files whose row count is not in the log: `read` their Parquet footers, or `leave-out`
-    the count, which some engines do not take."""
+    """Way to treat files whose row count is not in the log: `read` their Parquet footers, or `leave-out` the
+    count, which some engines do not take."""
 
     unnumbered_collections: Annotated[str, choice("copy", "refuse")] = "copy"
-    """What is done for data files of tables with column mapping that have field ids for columns and none for
-    what is in lists and maps (no `icebergCompatV2`), where readers of Iceberg find nothing then: `copy` them
-    with another footer, or `refuse` the table."""
+    """Way to treat data files of tables with column mapping that have field ids for columns and none for what
+    is in lists and maps (no `icebergCompatV2`), where readers of Iceberg find nothing then: `copy` them with
+    another footer, or `refuse` the table."""
 
     max_files_in_request: Annotated[int, integer(minimum=0)] = 50_000
     """Versions for which more files than this have to be opened (for deletion vectors, footers or field ids)
@@ -50,5 +50,5 @@ class DeltaCompatSettings(SettingsGroup, frozen=True, kw_only=True):
     """A load brings in at most so many versions before the newest; the pipeline brings in the others."""
 
     wait: Annotated[Duration, duration()] = Duration(20_000)
-    """How long a load waits for a new version to be made, by this process or by the pipeline, before it is
-    answered 503 with `Retry-After`."""
+    """Longest time that a load waits for a new version to be made, by this process or by the pipeline, before
+    it is answered 503 with `Retry-After`."""

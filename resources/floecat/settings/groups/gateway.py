@@ -81,16 +81,16 @@ class GatewaySettings(SettingsGroup, frozen=True, kw_only=True):
     """Separator of namespace levels in paths and parameters, URL-encoded. `%1F` is always accepted too."""
 
     idempotency_key_lifetime: Annotated[Duration, duration()] = Duration(1_800_000)
-    """How long a client may retry with the same `Idempotency-Key`. Told to clients by `/v1/config`."""
+    """Time in which a client may retry with the same `Idempotency-Key`. Told to clients by `/v1/config`."""
 
     idempotency_grace: Annotated[Duration, duration()] = Duration(600_000)
-    """How much longer than advertised the answer of a key is kept."""
+    """Time that the answer of a key is kept beyond the advertised one."""
 
     idempotency_in_progress_timeout: Annotated[Duration, duration()] = _MINUTE
     """After this time a request that never finished no longer holds its key: a retry takes it over."""
 
     stage_ttl_seconds: Annotated[int, integer(floor=60)] = 900
-    """How long a staged table waits for its commit, in seconds. Less than 60 counts as 60."""
+    """Time that a staged table waits for its commit, in seconds. Less than 60 counts as 60."""
 
     commit: CommitSettings = CommitSettings()
     """Retries of commits."""
@@ -109,7 +109,7 @@ class GatewaySettings(SettingsGroup, frozen=True, kw_only=True):
     """A larger page size counts as this one."""
 
     metrics_report_retention: Annotated[Duration, duration()] = Duration(604_800_000)
-    """How long reports of scans and commits are kept."""
+    """Time that reports of scans and commits are kept."""
 
     register_storage_properties: Annotated[bool, boolean()] = False
     """A registration may bring its own access to storage to read its metadata file with: `s3.endpoint`,
@@ -128,7 +128,7 @@ class GatewaySettings(SettingsGroup, frozen=True, kw_only=True):
     than this. 0 compresses none. A table that sets `write.metadata.compression-codec` decides for itself."""
 
     plan_task_ttl: Annotated[Duration, duration(floor=_MINUTE)] = Duration(600_000)
-    """How long a scan plan is kept after it was asked for last; one that has answered everything is kept for
+    """Time that a scan plan is kept after it was asked for last; one that has answered everything is kept for
     a minute. Less than a minute counts as a minute."""
 
     plan_task_files_per_task: Annotated[int, integer(minimum=1)] = 10_000
@@ -143,10 +143,10 @@ class GatewaySettings(SettingsGroup, frozen=True, kw_only=True):
     minute for the same principal, so that a lost answer loses nothing. `strict` answers 404."""
 
     plan_sync_budget: Annotated[Duration, duration()] = Duration(1_000)
-    """How long a client waits for a scan plan. One that takes longer is answered `submitted`, and made by the
+    """Time a client waits for a scan plan. One that takes longer is answered `submitted`, and made by the
     workers of `floecat.planning`. PyIceberg up to 0.12 cannot poll: it waits for 30 s, and gets 503 then."""
 
     scan_planning_mode: Annotated[str | None, choice("client", "server")] = None
-    """Who plans the scans of tables without the property `scan-planning-mode` (of the table, or of its
-    catalog): told to clients in `/v1/config` and with each table. Default: clients decide. Tables of
-    format version 3 are told `client` in place of `server`: plans do not carry their row lineage."""
+    """Planner of the scans of tables without the property `scan-planning-mode` (of the table, or of its
+    catalog): told to clients in `/v1/config` and with each table. Default: clients decide. Tables of format
+    version 3 are told `client` in place of `server`: plans do not carry their row lineage."""

@@ -14,7 +14,7 @@ _MINUTE = Duration(60_000)
 
 
 class EventSettings(SettingsGroup, frozen=True, kw_only=True):
-    """What happens to tables, for other packages."""
+    """Events of tables, for other packages."""
 
     listeners: Annotated[tuple[str, ...], text_list()] = ()
     """Functions that are called with each event, as `package.module:function`."""
@@ -28,25 +28,25 @@ class ConnectorSettings(SettingsGroup, frozen=True, kw_only=True):
 
 
 class PipelineSettings(SettingsGroup, frozen=True, kw_only=True):
-    """How tables appear in Dagster."""
+    """Tables in Dagster."""
 
     table_assets: Annotated[int, integer(minimum=0)] = 2_000
     """Most tables and views, the oldest first, that are defined as assets of their own, and so are found by
     Dagster's search. Commits of the others are events only. Each costs every browser 1 KB per visit."""
 
     reload_interval: Annotated[Duration, duration(floor=_MINUTE)] = Duration(5 * 60_000)
-    """When names of tables changed, their assets are defined again, at most so often: every open browser then
-    fetches all of them."""
+    """Shortest time between two definitions of assets, which follow changed names of tables: every open
+    browser then fetches all of them."""
 
     dropped_table_grace: Annotated[Duration, duration()] = Duration(7 * 86_400_000)
-    """How long the events of a table that was dropped or renamed stay under its old name."""
+    """Time that the events of a table that was dropped or renamed stay under its old name."""
 
     webserver_url: Annotated[str | None, text()] = None
-    """Where Dagster's daemon reaches Dagster's web server, as `http://127.0.0.1:3000`, to have assets defined
-    again. `floecat up` and `floecat dagster` set it."""
+    """URL where Dagster's daemon reaches Dagster's web server, as `http://127.0.0.1:3000`, to have assets
+    defined again. `floecat up` and `floecat dagster` set it."""
 
     catalog_url: Annotated[str | None, text()] = None
-    """Where people reach the REST service, as `https://catalog.example.com`: assets link to their tables
+    """URL where people reach the REST service, as `https://catalog.example.com`: assets link to their tables
     there. `floecat up` sets it. Without it there are no links."""
 
 

@@ -11,7 +11,7 @@ __all__ = ["PlanningSettings"]
 
 
 class PlanningSettings(SettingsGroup, frozen=True, kw_only=True):
-    """Where scan plans are made: in processes of their own, and by workers where they take long."""
+    """Planning of scans: in processes of their own, and by workers where it takes long."""
 
     processes: Annotated[int | None, integer(maximum=256)] = None
     """Processes, at lower priority, in which scans with many bytes of manifests are planned. Each process of
@@ -38,18 +38,18 @@ class PlanningSettings(SettingsGroup, frozen=True, kw_only=True):
     """Plans that may wait for a process. More are answered 503."""
 
     explain_budget_ms: Annotated[int, integer(minimum=1)] = 60_000
-    """How long a plan may take that is explained (`floecat table plan`, and the management API). One that
-    takes longer is answered 503."""
+    """Longest time of a plan that is explained (`floecat table plan`, and the management API). One that takes
+    longer is answered 503."""
 
     workers: Annotated[int, integer(maximum=64)] = 2
     """Plans that took longer than `floecat.gateway.plan-sync-budget` and that one process of the service goes
     on with at a time. 0 leaves them to other processes."""
 
     poll_interval_ms: Annotated[int, integer(minimum=10)] = 1_000
-    """How often an idle worker looks for plans that other processes were asked for."""
+    """Time between two looks of an idle worker for plans that other processes were asked for."""
 
     lease_ms: Annotated[int, integer(minimum=1_000)] = 15_000
-    """How long a worker owns a plan without renewing. The plan of a worker that died starts again then."""
+    """Time that a worker owns a plan without renewing. The plan of a worker that died starts again then."""
 
     max_attempts: Annotated[int, integer(minimum=1)] = 3
     """Tries of a plan before it fails."""

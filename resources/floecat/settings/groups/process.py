@@ -1,4 +1,4 @@
-"""What every process has: a store, memory, logs, keys of tokens."""
+"""Settings of every process: a store, memory, logs, keys of tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StoreSettings(SettingsGroup, frozen=True, kw_only=True):
     """Most connections of a process. Fewer than `gateway.threads` makes requests wait for each other."""
 
     timeout_ms: Annotated[int, integer(minimum=1)] = 10_000
-    """How long a statement or a connection may take before the answer is 503."""
+    """Longest time of a statement or a connection before the answer is 503."""
 
 
 class CacheSettings(SettingsGroup, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
     """Accepted issuer (`iss`). Its discovery document names the keys if neither of the next two is set."""
 
     jwks_url: Annotated[str | None, text()] = None
-    """Where the issuer publishes its keys."""
+    """URL of the keys of the issuer."""
 
     public_key: Annotated[str | None, text()] = None
     """The one key of the issuer, in PEM."""
@@ -49,7 +49,7 @@ class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
     """Accepted audience (`aud`). Default: any."""
 
     keys_refresh_s: Annotated[int, integer(minimum=1, maximum=86_400)] = 300
-    """How long the keys of the issuer are kept, in seconds. So long a withdrawn key is accepted, and longer
+    """Time that the keys of the issuer are kept, in seconds. So long a withdrawn key is accepted, and longer
     only while the issuer does not answer. New keys are fetched when a token names them."""
 
     ca_file: Annotated[str | None, text()] = None

@@ -20,8 +20,8 @@ class PurgeSettings(SettingsGroup, frozen=True, kw_only=True):
     """The service works on the purge queue. Off leaves it to other processes."""
 
     purger: Annotated[str, text()] = "sql-async"
-    """What deletes files: `sql-async` (workers), `synchronous` (the request that drops a table), or a purger
-    of another package as `package.module:Class` or by the name of its entry point."""
+    """The purger that deletes files: `sql-async` (workers), `synchronous` (the request that drops a table),
+    or a purger of another package as `package.module:Class` or by the name of its entry point."""
 
     properties: Annotated[Mapping[str, str], mapping(secret=True)] = {}
     """Properties of a purger of another package."""
@@ -41,13 +41,13 @@ class PurgeSettings(SettingsGroup, frozen=True, kw_only=True):
     """Bulk deletes of one job that run at a time."""
 
     poll_interval_ms: Annotated[int, integer(minimum=10)] = 5_000
-    """How often idle workers look for jobs of other processes; a drop wakes those of its own."""
+    """Time between two looks of idle workers for jobs of other processes; a drop wakes those of its own."""
 
     claim_batch: Annotated[int, integer(minimum=1, maximum=64)] = 16
     """Most jobs that one look takes, and never more than threads are idle."""
 
     lease_timeout_ms: Annotated[int, integer(minimum=1_000)] = 300_000
-    """How long a worker owns a job without renewing. It renews after a third of that."""
+    """Time that a worker owns a job without renewing. It renews after a third of that."""
 
     max_attempts: Annotated[int, integer(minimum=1)] = 5
     """Attempts of a job before it is set aside for an operator."""
@@ -59,7 +59,7 @@ class PurgeSettings(SettingsGroup, frozen=True, kw_only=True):
     """No wait between attempts is longer."""
 
     completed_retention_hours: Annotated[int, integer(minimum=0)] = 168
-    """How long a job is kept after its files were deleted, or after it was cancelled."""
+    """Time that a job is kept after its files were deleted, or after it was cancelled."""
 
     files_per_call: Annotated[int, integer(minimum=1, maximum=1000)] = 1000
     """Files in one call to storage."""
@@ -68,7 +68,7 @@ class PurgeSettings(SettingsGroup, frozen=True, kw_only=True):
     """From this number of files on, by the counts of the manifest lists, a job is offered to Spark first."""
 
     large_job_offer: Annotated[Duration, duration()] = Duration(15 * 60_000)
-    """How long a large job waits for Spark; then the service works on it. `PT0S` offers none."""
+    """Time that a large job waits for Spark; then the service works on it. `PT0S` offers none."""
 
     orphan_grace: Annotated[Duration, duration(floor=_DAY)] = Duration(3 * 86_400_000)
     """Files that were written later than so long ago are never taken for orphans, as the commit that names

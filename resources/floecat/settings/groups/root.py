@@ -53,7 +53,7 @@ class Settings(SettingsGroup, frozen=True, kw_only=True):
     """Deletion of files of dropped tables."""
 
     events: EventSettings = EventSettings()
-    """What happens to tables, for other packages."""
+    """Events of tables, for other packages."""
 
     connectors: ConnectorSettings = ConnectorSettings()
     """Connectors, which find tables that are in storage already."""
@@ -62,7 +62,7 @@ class Settings(SettingsGroup, frozen=True, kw_only=True):
     """Scan plans."""
 
     pipeline: PipelineSettings = PipelineSettings()
-    """How tables appear in Dagster."""
+    """Tables in Dagster."""
     statistics: StatisticsSettings = StatisticsSettings()
     """Statistics of snapshots."""
 

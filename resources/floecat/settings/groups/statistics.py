@@ -23,30 +23,30 @@ class StatisticsSettings(SettingsGroup, frozen=True, kw_only=True):
     """Commits are captured by themselves. Off, only what is asked for is captured."""
 
     snapshots: Annotated[str, choice("latest", "all")] = "latest"
-    """Which snapshots are captured: the `latest` of a table, or `all` that it has."""
+    """Snapshots that are captured: the `latest` of a table, or `all` that it has."""
 
     first_columns: Annotated[int, integer(minimum=0)] = 32
-    """How many columns are captured of a table that names none, in the order of its schema. 0 is all."""
+    """Number of columns captured of a table that names none, in the order of its schema. 0 is all."""
 
     publish: Annotated[str, choice("recent", "always", "never")] = "recent"
-    """Which tables get an Iceberg statistics file with each captured snapshot, by a commit of its own:
-    those with a commit in the last day (`recent`), all, or none."""
+    """Tables that get an Iceberg statistics file with each captured snapshot, by a commit of its own: those
+    with a commit in the last day (`recent`), all, or none."""
 
     publish_after: Annotated[Duration, duration()] = Duration(60_000)
-    """How long a table must have had no commit, and no load by a client that may commit, before a statistics
-    file is published: a commit in between fails schema changes of Java and Spark. Loads count for less the
-    longer nobody commits, so that tables are published that are read all the time. `PT0S` publishes at
-    once."""
+    """Time that a table must have had no commit, and no load by a client that may commit, before a
+    statistics file is published: a commit in between fails schema changes of Java and Spark. Loads count
+    for less the longer nobody commits, so that tables are published that are read all the time. `PT0S`
+    publishes at once."""
 
     workers: Annotated[int, integer(maximum=64)] = 1
     """Captures, and groups of files, that one process of the service works on at a time. 0 leaves them to the
     pipeline."""
 
     poll_interval_ms: Annotated[int, integer(minimum=10)] = 500
-    """How often the service looks for new commits and for captures."""
+    """Time between two looks of the service for new commits and for captures."""
 
     lease_ms: Annotated[int, integer(minimum=1_000)] = 60_000
-    """How long a worker owns a capture without renewing. The capture of a worker that died goes on then."""
+    """Time that a worker owns a capture without renewing. The capture of a worker that died goes on then."""
 
     max_attempts: Annotated[int, integer(minimum=1)] = 8
     """Attempts of a capture before it is set aside for an operator."""
@@ -58,7 +58,7 @@ class StatisticsSettings(SettingsGroup, frozen=True, kw_only=True):
     """No wait between attempts is longer."""
 
     completed_retention_hours: Annotated[int, integer(minimum=0)] = 72
-    """How long the job of a capture is kept that succeeded or was cancelled."""
+    """Time that the job of a capture is kept after it succeeded or was cancelled."""
 
     files_per_group: Annotated[int, integer(minimum=1, maximum=1_000)] = 128
     """Data files that are captured, and whose statistics are stored, together."""
@@ -76,8 +76,8 @@ class StatisticsSettings(SettingsGroup, frozen=True, kw_only=True):
     them."""
 
     memory_bytes: Annotated[int, size()] = 256 * _MIB
-    """What a worker may hold of a data file and its deletes at a time. A file that needs more is left out,
-    and named."""
+    """Bytes that a worker may hold of a data file and its deletes at a time. A file that needs more is left
+    out, and named."""
 
     file_processor_time: Annotated[Duration, duration(floor=Duration(1_000))] = Duration(5 * 60_000)
     """Processor time, of all threads together, that reading a data file and its deletes may take. A file that
@@ -87,7 +87,7 @@ class StatisticsSettings(SettingsGroup, frozen=True, kw_only=True):
     """From this size on of the files to be read, a capture is offered to Spark first."""
 
     large_capture_offer: Annotated[Duration, duration()] = Duration(15 * 60_000)
-    """How long a large capture waits for Spark; then the service works on it. `PT0S` offers none."""
+    """Time that a large capture waits for Spark; then the service works on it. `PT0S` offers none."""
 
     sidecar_retention: Annotated[Duration, duration()] = Duration(7 * 86_400_000)
-    """How long statistics of data files are kept that no captured snapshot needed since."""
+    """Time that statistics of data files are kept that no captured snapshot needed since."""

@@ -125,15 +125,15 @@ class StorageSettings(SettingsGroup, frozen=True, kw_only=True):
     Catalogs share files only where the endpoint is the same, so give one service one endpoint."""
 
     connect_timeout_ms: Annotated[int, integer(minimum=1)] = 5_000
-    """How long a connection may take."""
+    """Longest time to connect."""
 
     answer_timeout_ms: Annotated[int, integer(minimum=1)] = 6_000
-    """How long object storage may be silent: until it answers a call, and in the middle of an answer. A call
-    that failed is tried again within this time. So a call ends within twice this time where storage is away,
-    and a commit within 14 seconds. Uploads above 8 MiB and bulk deletes may take `request-timeout-ms`."""
+    """Longest silence of object storage: until it answers a call, and in the middle of an answer. A call that
+    failed is tried again within this time. So a call ends within twice this time where storage is away, and a
+    commit within 14 seconds. Uploads above 8 MiB and bulk deletes may take `request-timeout-ms`."""
 
     request_timeout_ms: Annotated[int, integer(minimum=1)] = 30_000
-    """How long one call to object storage may take, the transfer included."""
+    """Longest time of one call to object storage, the transfer included."""
 
     max_retries: Annotated[int, integer(maximum=100)] = 3
     """Retries of a call that failed for a passing reason."""

@@ -127,7 +127,7 @@ def _grant(parts: list[_Part]) -> None:
 
 
 class Reservation:
-    """What one request holds of the budget. Used by one thread at a time."""
+    """The part of the budget that one request holds. Used by one thread at a time."""
 
     def __init__(self, memory: WorkingMemory) -> None:
         self._memory = memory
@@ -238,7 +238,7 @@ class Reservation:
 
     @property
     def _left_s(self) -> float:
-        """How long the request may still wait, in all."""
+        """The time that the request may still wait, in all."""
         return max(self._memory.wait_s - self._waited_s, 0)
 
     @contextmanager

@@ -58,7 +58,7 @@ class ConstraintType(Enum):
 
 
 class MatchOption(Enum):
-    """Which foreign keys with nulls match (SQL)."""
+    """The foreign keys with nulls that match (SQL)."""
 
     NONE = "none"
     FULL = "full"
@@ -66,7 +66,7 @@ class MatchOption(Enum):
 
 
 class ActionRule(Enum):
-    """What happens to rows whose key changes or goes (SQL)."""
+    """The fate of rows whose key changes or goes (SQL)."""
 
     NO_ACTION = "no-action"
     RESTRICT = "restrict"

@@ -34,7 +34,7 @@ __all__ = [
 
 
 class ArtifactState(Enum):
-    """How far an artifact is."""
+    """The state of an artifact."""
 
     PENDING = "pending"
     READY = "ready"
@@ -45,7 +45,7 @@ class ArtifactState(Enum):
 class IndexCoverage(
     msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What an artifact covers; None is unknown."""
+    """The rows, pages and bytes that an artifact covers; None is unknown."""
 
     rows_indexed: int | None = None
     live_rows_indexed: int | None = None

@@ -1,4 +1,4 @@
-"""What the pipeline asks: which tables have captures to work on, and the work itself.
+"""Questions of the pipeline: tables that have captures to work on, and the work itself.
 
 A run of the pipeline is a worker beside those of the service. All take jobs from the same rows, so any number
 of them works at once, and each goes on from what another one submitted.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["CapturableTable", "FinishedCapture", "StatisticsPipeline"]
 
 SETTLED_MS = 1_000
-"""What ended so long ago is in the store: a transaction that commits later has a later time."""
+"""Age of ended jobs that are surely in the store: a transaction that commits later has a later time."""
 
 
 class CapturableTable(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class CapturableTable(msgspec.Struct, frozen=True):
     offered_bytes: int
     """Size of the files of groups that wait for Spark first."""
     oldest_at_ms: int
-    """When the first of them was asked for."""
+    """Time when the first of them was asked for."""
 
 
 class FinishedCapture(NamedTuple):
@@ -145,7 +145,7 @@ class StatisticsPipeline:
         return [FinishedCapture(row.finished_at_ms or 0, row.id, UUID(row.subject)) for row in rows]
 
     def next_due_in_ms(self, entry_id: UUID) -> int | None:
-        """How long until the next capture of a table, or group of its files, is due; None without any.
+        """The time until the next capture of a table, or group of its files, is due; None without any.
 
         What another worker holds, or is offered to Spark, counts as due when it would be given up.
 

@@ -55,7 +55,7 @@ _SEPARATOR: Final = b"\x1f"
 
 
 class TargetKind(Enum):
-    """What a record is about."""
+    """The kind of a record's subject."""
 
     TABLE = "table"
     COLUMN = "column"
@@ -110,7 +110,7 @@ class FileTarget(
 
 
 Target: TypeAlias = TableTarget | ColumnTarget | ExpressionTarget | FileTarget
-"""What a record is about."""
+"""Subject of a record."""
 
 _KINDS: Final[dict[type, TargetKind]] = {
     TableTarget: TargetKind.TABLE,
@@ -153,7 +153,7 @@ def _digest(*parts: bytes) -> str:
 
 
 class Producer(Enum):
-    """Where numbers come from."""
+    """The source of numbers."""
 
     SOURCE_NATIVE = "source-native"
     UPSTREAM_METADATA_DERIVED = "upstream-metadata-derived"
@@ -176,7 +176,7 @@ class CaptureMode(Enum):
 
 
 class SketchRole(Enum):
-    """What a sketch estimates."""
+    """The quantity that a sketch estimates."""
 
     NDV = "ndv"
     TUPLE_NDV = "tuple-ndv"
@@ -185,7 +185,7 @@ class SketchRole(Enum):
 
 
 class Coverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True):
-    """What was read; None is unknown."""
+    """The rows, files and bytes that were read; None is unknown."""
 
     rows_scanned: int | None = None
     files_scanned: int | None = None
@@ -197,7 +197,7 @@ class Coverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, 
 class RecordMetadata(
     msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
 ):
-    """How a record was made.
+    """The origin of a record.
 
     Attributes:
         producer: where the numbers come from.
@@ -324,7 +324,7 @@ class ScalarStatistics(
 
 
 class FileContentKind(Enum):
-    """What a file holds."""
+    """The content of a file."""
 
     DATA = "data"
     POSITION_DELETES = "position-deletes"
@@ -391,7 +391,7 @@ class TableStatistics(
 class StatisticsRecord(
     msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What is known of one target in one snapshot: one of `table`, `scalar` and `file` fits the target.
+    """The statistics of one target in one snapshot: one of `table`, `scalar` and `file` fits the target.
 
     Attributes:
         target: what it is about.

@@ -1,4 +1,4 @@
-"""Which snapshot of which table a request is about."""
+"""Snapshots of tables, as requests name them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Snapshots:
 
 
 def size_of(request: PageRequest) -> int:
-    """How many records a page has."""
+    """The number of records in a page."""
     return min(request.size or LARGEST_PAGE, LARGEST_PAGE)
 
 

@@ -22,7 +22,7 @@ _DEFAULT_PORTS: Final = (None, 80, 443)
 
 
 class Stores(NamedTuple):
-    """Which service holds the files of a scheme: buckets of one name are the same bucket there."""
+    """The services that hold the files of each scheme: buckets of one name are the same bucket there."""
 
     s3: str = ""
     gs: str = ""
@@ -38,13 +38,13 @@ class StorageAccess(msgspec.Struct, frozen=True, eq=False):
 
     files: FileIO
     options: ObjectStoreOptions = ObjectStoreOptions()
-    """How object storage is reached, with the keys."""
+    """Options of object storage, with the keys."""
     fsync: bool = True
     """Whether local files are on disk before a write returns."""
     stores: Stores = Stores()
     """Identifies the services; see the function of this name."""
     client_config: ClientConfig = ClientConfig(ObjectStoreOptions())
-    """What clients may know."""
+    """Configuration that clients may know."""
 
     @classmethod
     def of(

@@ -50,7 +50,7 @@ class CatalogStorage:
         return self._access_of(location).opener
 
     def options(self, location: str) -> ObjectStoreOptions:
-        """How the storage of a location is reached, with the keys."""
+        """The options of the storage of a location, with the keys."""
         return self._access_of(location).options
 
     def client_config(self, location: str) -> Mapping[str, str]:

@@ -108,7 +108,7 @@ def open_storages(settings: Settings, files: FileIO) -> CatalogStorages:
 def object_store_options(
     storage: StorageSettings, own: CatalogAccessSettings | None = None
 ) -> ObjectStoreOptions:
-    """How object storage is reached.
+    """The options of object storage.
 
     Args:
         storage: the settings.

@@ -99,7 +99,7 @@ class CaptureJobs:
             queue.wake()
 
     def work(self) -> SnapshotCapturer:
-        """What does the work."""
+        """The capturer that does the work, opened at the first call."""
         with self._lock:
             if self._work is None:
                 self._work = self._open_work(self)

@@ -49,7 +49,7 @@ _CAPTURES: Final = 10_000
 
 
 class SnapshotCapture(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What was captured of a snapshot. Times in ms since the epoch."""
+    """The capture of a snapshot. Times in ms since the epoch."""
 
     snapshot_id: int
     status: str
@@ -58,7 +58,7 @@ class SnapshotCapture(msgspec.Struct, frozen=True, kw_only=True, rename="kebab")
     job_id: UUID | None
     coverage: CaptureCoverage | None
     problem: str | None
-    """Why the statistics are partial."""
+    """Reason why the statistics are partial."""
     statistics_file: str | None
     requested_at_ms: int
     finalized_at_ms: int | None
@@ -137,7 +137,7 @@ class CaptureControl(JobOperations[CaptureInfo]):
         return [self.describe(row) for row in rows]
 
     def snapshots(self, call: Call, identifier: TableIdentifier) -> Sequence[SnapshotCapture]:
-        """What was captured of the snapshots of a table, in order of their ids.
+        """The captures of the snapshots of a table, in order of their ids.
 
         Raises:
             ForbiddenError: the principal may not read the table.

@@ -47,7 +47,7 @@ class CaptureInfo(SnapshotInfo, frozen=True, kw_only=True):
     done: int
     """Files that are captured."""
     problem: str | None
-    """Why the statistics are partial."""
+    """Reason why the statistics are partial."""
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""What is captured of a table: by its properties, then by those of its catalog, then by the settings."""
+"""Capture policy of a table: by its properties, then by those of its catalog, then by the settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_NUMBER: Final = 9
 
 
 class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """What a table or a catalog sets by itself; null is inherited."""
+    """The values that a table or a catalog sets by itself; null is inherited."""
 
     enabled: bool | None = None
     """Whether commits are captured by themselves."""
@@ -33,7 +33,7 @@ class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
     columns: tuple[str, ...] | None = None
     """Full names; empty for the first ones."""
     first_columns: int | None = None
-    """How many of these; 0 for all."""
+    """Number of first columns; 0 for all."""
     publish: str | None = None
     """`recent`, `always` or `never`."""
     expressions: tuple[Expression, ...] | None = None
@@ -89,7 +89,7 @@ class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> PolicyChange:
-        """What properties set. A value that cannot be read counts as not set."""
+        """The values that properties set. A value that cannot be read counts as not set."""
         found = {
             key.removeprefix(_PREFIX): value.strip()
             for key, value in properties.items()
@@ -113,7 +113,7 @@ class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
 
 
 class CapturePolicy(msgspec.Struct, frozen=True, rename="kebab"):
-    """What is captured of a table, or of the tables of a catalog that set nothing else."""
+    """The capture policy of a table, or of the tables of a catalog that set nothing else."""
 
     enabled: bool
     """Whether commits are captured by themselves."""
@@ -122,7 +122,7 @@ class CapturePolicy(msgspec.Struct, frozen=True, rename="kebab"):
     columns: tuple[str, ...]
     """Full names; empty for the first ones."""
     first_columns: int
-    """How many of these; 0 for all."""
+    """Number of first columns; 0 for all."""
     publish: str
     """`recent`, `always` or `never`."""
     expressions: tuple[Expression, ...]
@@ -131,7 +131,7 @@ class CapturePolicy(msgspec.Struct, frozen=True, rename="kebab"):
     """By name of a value `table` or `catalog`; all others are settings."""
 
     def columns_of(self, schema: Schema) -> CountedColumns:
-        """What is captured. Columns that the schema lacks are left out, as are expressions of these."""
+        """The columns and expressions captured; those of columns that the schema lacks are left out."""
         if self.columns:
             ids = [schema.ids_by_name[name] for name in self.columns if name in schema.ids_by_name]
         else:

@@ -1,4 +1,4 @@
-"""What is captured of tables, shown and changed: a change sets properties of the table, or of its catalog."""
+"""Capture policies, shown and changed: a change sets properties of the table, or of its catalog."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CapturePolicies:
         self._settings = settings
 
     def get(self, call: Call, identifier: TableIdentifier | None) -> CapturePolicy:
-        """What is captured of a table, or by default of the tables of the catalog.
+        """The capture policy of a table, or the default for the tables of the catalog.
 
         Args:
             identifier: the table; None for the catalog.

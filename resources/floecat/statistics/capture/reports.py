@@ -26,7 +26,7 @@ _COLUMNS = 10_000
 
 
 class ColumnReport(msgspec.Struct, frozen=True):
-    """What is known of a column; None is unknown."""
+    """The statistics of a column; None is unknown."""
 
     name: str
     type: str
@@ -47,12 +47,12 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     """Live data files when it was captured."""
     captured: int
-    """Those whose statistics are in."""
+    """Number of these whose statistics are in."""
     rows: int
     """Rows of these that are not deleted."""
     size_bytes: int
     problem: str | None
-    """Why the statistics are partial."""
+    """Reason why the statistics are partial."""
     statistics_file: str | None
     """The Iceberg statistics file of the snapshot, if one was published."""
     columns: Sequence[ColumnReport]

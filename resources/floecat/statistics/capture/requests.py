@@ -62,7 +62,7 @@ _COMMITS: Final = 1_000
 
 
 class CapturePayload(msgspec.Struct, frozen=True):
-    """What a capture is about."""
+    """The subject of a capture."""
 
     entry_id: UUID
     snapshot_id: int
@@ -73,7 +73,7 @@ class CapturePayload(msgspec.Struct, frozen=True):
 
 
 class GroupPayload(msgspec.Struct, frozen=True):
-    """What a group is about; its files are the attachment of the job."""
+    """The subject of a group; its files are the attachment of the job."""
 
     entry_id: UUID
     snapshot_id: int
@@ -222,5 +222,5 @@ class CaptureRequests:
 
 
 def payload_of(row: JobRow) -> CapturePayload:
-    """What a capture is about."""
+    """The subject of a capture."""
     return msgspec.json.decode(row.payload, type=CapturePayload)

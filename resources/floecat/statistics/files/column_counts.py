@@ -107,7 +107,7 @@ class ColumnCounts:
             self._add_extremes(pa.concat_arrays(held))
 
     def summary(self) -> ColumnSummary:
-        """What was counted."""
+        """The summary of the values so far."""
         lower = upper = None
         if self._extremes:
             ends = extremes(pa.concat_arrays(self._extremes))
@@ -147,7 +147,7 @@ def _is_long(values: pa.Array) -> bool:
 
 
 def _null_uses(values: pa.DictionaryArray) -> int:
-    """How many values are null because the dictionary has a null."""
+    """The number of values that are null because the dictionary has a null."""
     if not values.dictionary.null_count:
         return 0
     return int(values.cast(values.type.value_type).null_count - values.indices.null_count)

@@ -1,4 +1,4 @@
-"""Which rows of a data file its deletes leave (table specification, "Delete Formats")."""
+"""Rows of a data file that its deletes leave (table specification, "Delete Formats")."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DeletedRows:
         self._kept: LruCache[Any] = LruCache(memory_bytes)
 
     def live_rows(self, file: DataFile, source: Source) -> tuple[Rows | None, bool]:
-        """Which rows of a data file are left.
+        """The rows of a data file that are left.
 
         Args:
             file: the file, with the deletes that apply.

@@ -176,7 +176,7 @@ def write_page_index(source: ParquetSource, live: Rows | None = None) -> PageInd
 
 
 def _kind(column: pq.ColumnSchema) -> str | None:
-    """Which bounds a column has; None for none."""
+    """The kind of bounds that a column has; None for none."""
     if column.max_repetition_level:
         return None
     logical = column.logical_type.type

@@ -36,7 +36,7 @@ _SMALL_FILE: Final = 4 << 20
 _MOST_ROWS: Final = 1 << 17
 _FEWEST_ROWS: Final = 1 << 10
 _MOST_OVERSHOT: Final = 4
-"""How many times more memory decoded rows may take than their stored bytes tell."""
+"""Most times that the memory of decoded rows may exceed what their stored bytes tell."""
 
 _LARGEST_WINDOW: Final = 8 << 20
 _OF_ANY_LENGTH: Final = frozenset({"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"})

@@ -48,7 +48,7 @@ class Projection:
         return encode_one(value, type)
 
     def rows_without(self, source: Source, field_id: int) -> int | None:
-        """How many values a column that a file lacks has in each row: one, a default or null.
+        """The number of values in each row of a column that a file lacks: one, a default or null.
 
         Returns:
             0 in a list or map that the file lacks too; None in one that it has, as items are not counted, and

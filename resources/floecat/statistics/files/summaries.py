@@ -1,4 +1,4 @@
-"""What is counted of data files, in a form that merges: records are made of it at the end."""
+"""Counts of data files, in a form that merges: records are made of them at the end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = [
 
 
 class CountedTerm(NamedTuple):
-    """What is counted: a column, or a transform of one."""
+    """A column, or a transform of one, that is counted."""
 
     field_id: int
     transform: str = IDENTITY
 
 
 class CountedColumns(msgspec.Struct, frozen=True):
-    """What is counted of data files.
+    """The columns and transforms that are counted of data files.
 
     Attributes:
         types: of the columns by field id; all are primitive.
@@ -114,7 +114,7 @@ class ColumnSummary(msgspec.Struct, frozen=True):
 
     @property
     def term(self) -> CountedTerm:
-        """What was counted."""
+        """The column, or its transform."""
         return CountedTerm(self.field_id, self.transform)
 
 

@@ -41,5 +41,5 @@ class TermCounts:
             counts.add_constant(transformed_value(value, term.transform, self._type), count)
 
     def summaries(self) -> list[ColumnSummary]:
-        """What was counted, of the column first."""
+        """The summaries of all terms, of the column first."""
         return [counts.summary() for counts in (self._column, *self._expressions.values())]

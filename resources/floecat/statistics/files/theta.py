@@ -65,7 +65,7 @@ class ThetaSketch:
         return math.sqrt((1 - self._share) / max(len(self.hashes), 1)) if not self.is_exact else 0.0
 
     def bounds(self, standard_deviations: int = 2) -> tuple[float, float]:
-        """What the number of distinct values is between (normal approximation of the binomial distribution).
+        """Bounds of the number of distinct values (normal approximation of the binomial distribution).
 
         Args:
             standard_deviations: 1, 2 or 3, for a confidence of 68 %, 95 % or 99.7 %.

@@ -1,4 +1,4 @@
-"""What is known of snapshots that a table has no more goes, a page of rows at a time."""
+"""Removal of the statistics of snapshots that a table has no more, a page of rows at a time."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _NAMED_FILES: Final = 5
 
 
 class Found(NamedTuple):
-    """What a capture has read itself, to be submitted as it is finalized."""
+    """The files that a capture has read itself, to be submitted as it is finalized."""
 
     written: WrittenGroup = WrittenGroup()
     submit: Callable[[Connection], bool] = lambda _: False
@@ -55,16 +55,16 @@ class Found(NamedTuple):
 
 
 class _Changes(NamedTuple):
-    """What becomes of sidecars as a capture is finalized."""
+    """The changes to sidecars as a capture is finalized."""
 
     kept: Sidecar | None = None
     """New one with the merged columns of the snapshot."""
     needed: Sequence[str] = ()
-    """Those that were not needed for a while."""
+    """Sidecars that are needed again after a while."""
     unused: Sequence[str] = ()
-    """Those that the current snapshot does without."""
+    """Sidecars that the current snapshot does without."""
     replaced: Sequence[str] = ()
-    """Those that nothing needs any more."""
+    """Sidecars that nothing needs any more."""
 
 
 class Finalization:

@@ -140,7 +140,7 @@ class StatisticsPublication:
             self.check_quiet(now)
 
     def _committed_ms(self, table: CapturedTable) -> int:
-        """When the table was changed last by others than this."""
+        """The time of the table's last change by others than this."""
         state, before_ms = self._own_commits.get(table.row.id, (None, 0))
         return before_ms if state == table.row.state else table.row.updated_at_ms
 
@@ -222,7 +222,7 @@ class StatisticsPublication:
 
 
 def captured_columns(table: CapturedTable, snapshot_id: int, policy: CapturePolicy) -> CountedColumns:
-    """What is captured of a snapshot: what the policy says, and what the newest statistics file has.
+    """The columns captured of a snapshot: those of the policy, and those of the newest statistics file.
 
     A policy that names columns is obeyed; then no file is published while the newest one has others.
     """
@@ -249,7 +249,7 @@ def _blobs_of(summary: FilesSummary) -> _Blobs:
 
 
 def _newest_blobs(table: CapturedTable, snapshot_id: int) -> _Blobs:
-    """What engines find of the columns of a snapshot: in the file of the nearest ancestor that has one."""
+    """The blobs that engines find for a snapshot: in the file of the nearest ancestor that has one."""
     files = {each.snapshot_id: each for each in table.metadata.statistics}
     newest = _newest_file(table, snapshot_id, files) if files else None
     known = table.schema_of(snapshot_id).fields_by_id

@@ -1,4 +1,4 @@
-"""Which data files of a snapshot are stored, and in which sidecars.
+"""Data files of a snapshot that are stored, and their sidecars.
 
 Of each file a capture holds 16 bytes, so that a million of them fit in the memory of a service. Where the
 merged columns of a captured snapshot were kept whose files are all in this one, only manifests are read that
@@ -69,7 +69,7 @@ class UsedSidecar:
 
 
 class SnapshotFiles:
-    """What `FileSearch` has found of a snapshot.
+    """The files of a snapshot that `FileSearch` has found.
 
     Attributes:
         files: its data files.

@@ -1,4 +1,4 @@
-"""What is counted of files, put together: groups, snapshots, and records."""
+"""Statistics of files put together: groups, snapshots, and records."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _CONFIDENCE: Final = 0.954
 
 
 class FileSource(NamedTuple):
-    """How data files of one snapshot are read. It can be pickled, and holds no keys."""
+    """The way to read the data files of one snapshot. It can be pickled, and holds no keys."""
 
     schema: Schema
     columns: CountedColumns

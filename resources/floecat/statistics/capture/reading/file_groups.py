@@ -85,7 +85,7 @@ class FileGroup(msgspec.Struct, frozen=True):
 
 
 class GroupResult(NamedTuple):
-    """What came of a group."""
+    """The result of a group."""
 
     summaries: Mapping[str, FileSummary]
     """By file key."""
@@ -101,7 +101,7 @@ class GroupOrder(NamedTuple):
     path: str
     """Of the sidecar."""
     memory_bytes: int
-    """What may be held of a file at a time."""
+    """Bytes that may be held of a file at a time."""
     only_small: bool = False
     """See `FileSummaries`."""
 
@@ -332,7 +332,7 @@ def named_problems(problems: Iterable[FileProblem]) -> list[FileProblem]:
 
 
 def group_problems(groups: Sequence[JobRow]) -> list[FileProblem]:
-    """What groups could not read."""
+    """The files that groups could not read, with reasons."""
     found: list[FileProblem] = []
     for group in groups:
         reported = msgspec.json.decode(group.progress).get("problems", [])
@@ -347,7 +347,7 @@ def group_problems(groups: Sequence[JobRow]) -> list[FileProblem]:
 def submission(
     table: CapturedTable, columns: CountedColumns, written: WrittenGroup, result_id: str
 ) -> Callable[[Connection], bool]:
-    """What submits a group, in a transaction: with the same id again it does nothing and returns False."""
+    """A function that submits a group in a transaction: with the same id again it only returns False."""
     sidecar = written.sidecar
     if sidecar is None:
         return lambda _: False

@@ -44,7 +44,7 @@ _BATCH: Final = 100
 
 
 class BuiltIndexes(msgspec.Struct, frozen=True):
-    """What a build did."""
+    """The result of a build."""
 
     snapshot_id: int
     built: int

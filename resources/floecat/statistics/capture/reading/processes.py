@@ -36,7 +36,7 @@ _TIME_OVER: Final = "it takes more processor time than a file may (floecat.stati
 
 
 class FileEndedProcessError(UnavailableError):
-    """What the work reads makes a library end the process, or takes too much processor time.
+    """The file that is read makes a library end the process, or takes too much processor time.
 
     Attributes:
         done: the number that the work reported last.

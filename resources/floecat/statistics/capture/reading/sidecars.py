@@ -38,7 +38,7 @@ _TAIL_BYTES: Final = 8
 
 
 class Sidecar(msgspec.Struct, frozen=True):
-    """Where a sidecar is."""
+    """The path and the size of a sidecar."""
 
     path: str
     size_bytes: int

@@ -16,12 +16,12 @@ PROBLEM: Final = "problem"
 
 
 class CaptureCoverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """What the statistics of a snapshot rest on."""
+    """The data files that the statistics of a snapshot rest on."""
 
     files: int
     """Live data files."""
     captured: int
-    """Those whose statistics are in."""
+    """Number of these whose statistics are in."""
     rows: int
     size_bytes: int
     read: int

@@ -49,7 +49,7 @@ class CapturedTable(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Where its sidecars are written."""
+        """The folder of its sidecars."""
         return entry_folder(self.warehouse, self.row.id)
 
 

@@ -144,7 +144,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     SchemaController,
     FrontPageController,
 ]
-"""One per path: the framework refuses two."""
+"""Controllers, one per path: the framework refuses two."""
 
 
 def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:

@@ -17,7 +17,7 @@ __all__ = ["app", "main"]
 
 EXIT_FAILURE = 1
 EXIT_SETTINGS = 2
-"""As for a wrong command line: nothing was started."""
+"""Exit code, as for a wrong command line: nothing was started."""
 
 
 class _Place(NamedTuple):
@@ -87,7 +87,7 @@ class _Commands(TyperGroup):
             self.add_command(TyperCommand(name, help=place.help))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """As of `TyperGroup`; imports the command."""
+        """Imports the command."""
         name, command, left = super().resolve_command(ctx, args)
         place = _PLACES.get(name or "")
         return name, command if place is None else _imported(name or "", place), left

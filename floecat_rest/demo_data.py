@@ -58,7 +58,7 @@ GROUP BY c.name"""
 
 
 class Step(NamedTuple):
-    """One thing to make, safe to repeat."""
+    """A thing to make, safe to repeat."""
 
     name: str
     run: Callable[[RestCatalog], None]

@@ -1,4 +1,4 @@
-"""From a request to the handler of its route, and back to an answer.
+"""Dispatch of a request to the handler of its route, and back to an answer.
 
 Litestar collects the handlers and what they declare, from which the API descriptions are made, too. Its own
 path to a handler serves hooks, layers and dependencies that no route of this service has, and takes as long

@@ -130,7 +130,7 @@ class Documents:
         etag: str,
         mode: str,
     ) -> DocumentResponse | None:
-        """As `answer`, cached under the tag; None if a large document would have to be compressed first."""
+        """The result of `answer`, cached under the tag; None if a large document is yet to be compressed."""
         if _size(pieces) > _COMPRESS_AT_ONCE_BYTES and _compresses(pieces, accept_encoding):
             parts = _parts(pieces, metadata_location, config, labels)
             compressed = self._cache.get(_key(parts, etag, mode))

@@ -19,7 +19,7 @@ _HEADERS: Final = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
-"""Of every page: a browser runs no script in it and loads nothing for it."""
+"""Headers of every page: a browser runs no script in it and loads nothing for it."""
 
 _STYLE: Final = (
     ":root{color-scheme:light dark}"

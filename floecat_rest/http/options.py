@@ -7,18 +7,18 @@ from typing import Final
 __all__ = ["AT_ONCE", "PUBLIC", "STRICT", "UNLISTED", "WITHOUT_STORAGE"]
 
 PUBLIC: Final = "public"
-"""It needs no login."""
+"""Mark of a route that needs no login."""
 
 STRICT: Final = "strict"
-"""It refuses query parameters that it does not have: a misspelt filter would list everything."""
+"""Mark of a route that refuses query parameters unknown to it: a misspelt filter would list everything."""
 
 UNLISTED: Final = "unlisted"
-"""It answers, and clients should not count on it."""
+"""Mark of a route that answers, and that clients should not count on."""
 
 WITHOUT_STORAGE: Final = "without_storage"
-"""It asks the store alone, or goes on in a thread for storage."""
+"""Mark of a route that asks the store alone, or goes on in a thread for storage."""
 
 AT_ONCE: Final = "at_once"
-"""It needs no storage, and reads a few rows by key. A local store answers on the event loop: switching
-threads costs several times as much. What would read more there (`Store.check_may_wait`) takes a thread after
-all."""
+"""Mark of a route that needs no storage, and reads a few rows by key. A local store answers on the event
+loop: switching threads costs several times as much. What would read more there (`Store.check_may_wait`) takes
+a thread after all."""

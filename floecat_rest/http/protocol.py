@@ -120,7 +120,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         """Bytes that were parsed since the last head or piece of a body was complete."""
         self._body_bytes = 0
         self._head_of_body = b""
-        """Of a request that asks for another protocol: what makes a new parser read its body."""
+        """Head of a request that asks for another protocol: what makes a new parser read its body."""
         self._phase: tuple[str, RequestResponseCycle | None] = "idle", None
         self._phase_s = 0.0
         """Time since the phase began."""

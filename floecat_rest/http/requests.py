@@ -145,7 +145,7 @@ class CatalogRequest(Request[Principal, None, Any]):
         return self.kernel.catalog.calls.open(self.principal, self._catalog())
 
     def mutation(self, body: bytes = b"") -> Call:
-        """As `call`, with the idempotency key of a request that changes something.
+        """The call of `call`, with the idempotency key of a request that changes something.
 
         Raises:
             BadRequestError: the key is malformed.

@@ -37,7 +37,7 @@ class FunctionsController(Controller):
 
 
 class FunctionController(Controller):
-    """One function."""
+    """A function."""
 
     path = f"{_FUNCTIONS}/{{function:str}}"
     tags = ["Functions"]

@@ -48,7 +48,7 @@ class NamespacesController(Controller):
 
 
 class NamespaceController(Controller):
-    """One namespace."""
+    """A namespace."""
 
     path = _NAMESPACE
     tags = ["Namespaces"]

@@ -47,7 +47,7 @@ class PlansController(Controller):
 
 
 class PlanController(Controller):
-    """One plan."""
+    """A plan."""
 
     path = f"{_TABLE}/plan/{{plan-id:str}}"
     tags = ["Scan planning"]

@@ -71,7 +71,7 @@ class TablesController(Controller):
 
 
 class TableController(Controller):
-    """One table."""
+    """A table."""
 
     path = _TABLE
     tags = ["Tables"]

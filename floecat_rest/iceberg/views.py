@@ -47,7 +47,7 @@ class ViewsController(Controller):
 
 
 class ViewController(Controller):
-    """One view."""
+    """A view."""
 
     path = f"{_NAMESPACE}/views/{{view:str}}"
     tags = ["Views"]

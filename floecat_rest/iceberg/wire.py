@@ -113,7 +113,7 @@ class CommitTableRequest(msgspec.Struct):
 
 
 class TableChangeRequest(msgspec.Struct):
-    """One table's part of a transaction."""
+    """A table's part of a transaction."""
 
     identifier: WireIdentifier
     requirements: list[TableRequirement] | None = None

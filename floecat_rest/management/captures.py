@@ -145,7 +145,7 @@ class CapturesController(ManagementController):
 
 
 class CaptureController(ManagementController):
-    """One capture."""
+    """A capture."""
 
     path = _CAPTURE
 

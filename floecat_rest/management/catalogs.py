@@ -41,7 +41,7 @@ class ManagedCatalogsController(ManagementController):
 
 
 class ManagedCatalogController(ManagementController):
-    """One catalog."""
+    """A catalog."""
 
     path = "/management/v1/catalogs/{catalog:str}"
 

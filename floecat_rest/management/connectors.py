@@ -47,7 +47,7 @@ class ConnectorsController(ManagementController):
 
 
 class ConnectorController(ManagementController):
-    """One connector."""
+    """A connector."""
 
     path = _CONNECTOR
 

@@ -28,7 +28,7 @@ class JobFields(msgspec.Struct, rename="kebab", kw_only=True):
 
     id: UUID
     state: str
-    """In the words of its kind."""
+    """State in the words of its kind."""
     attempts: int
     max_attempts: int
     cancel_requested: bool
@@ -88,7 +88,7 @@ class ProgressResponse(msgspec.Struct, rename="kebab"):
     bytes: int
     """Size of the deleted ones, as far as metadata tells it."""
     kept: dict[str, int]
-    """By reason."""
+    """Files kept, by reason."""
     failed: int
     files_per_second: float
     note: str

@@ -64,7 +64,7 @@ class JobsController(ManagementController):
 
 
 class JobController(ManagementController):
-    """One job."""
+    """A job."""
 
     path = _JOB
 

@@ -47,7 +47,7 @@ class PurgesController(ManagementController):
 
 
 class PurgeController(ManagementController):
-    """One purge."""
+    """A purge."""
 
     path = _PURGE
 

@@ -79,7 +79,7 @@ class CaptureRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True)
     snapshot: str | int | None = None
     """An id, or the name of a branch or tag. Default: the current one."""
     all_snapshots: bool = False
-    """All that were never captured, instead of one; without waiting. Goes with no other field."""
+    """All snapshots that were never captured, instead of one; without waiting. Goes with no other field."""
     full: bool = False
     """Read files again whose statistics are stored."""
     wait_seconds: float = 10

@@ -45,7 +45,7 @@ class ExplainRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True)
     """A scan whose plan is explained."""
 
     filter: str | None = None
-    """As in SQL: `day = '2026-11-01' and amount > 10`."""
+    """Filter as in SQL: `day = '2026-11-01' and amount > 10`."""
     snapshot: str | None = None
     """An id, or the name of a branch or tag."""
 

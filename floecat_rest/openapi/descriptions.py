@@ -33,7 +33,7 @@ class Descriptions:
 
     @cached_property
     def documents(self) -> dict[str, dict[str, Any]]:
-        """By name: `iceberg` and `management`."""
+        """Documents by name: `iceberg` and `management`."""
         security = _security(self._gateway)
         return {
             "iceberg": iceberg_document(self._routes, self._gateway, security),

@@ -28,7 +28,7 @@ _NEVER_ANSWERED: Final[dict[str, frozenset[str]]] = {
     "getToken": frozenset({"200", "401"}),
     "loadFunction": frozenset({"200"}),
 }
-"""By operation. No operation answers 419: an expired token is a 401."""
+"""Statuses by operation. No operation answers 419: an expired token is a 401."""
 
 _ERROR_ALONE: Final = "#/components/schemas/ErrorModel"
 _ERROR_ANSWER: Final = "#/components/schemas/IcebergErrorResponse"

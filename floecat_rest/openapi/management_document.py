@@ -43,13 +43,13 @@ class OperationNotes:
 
     request: type[msgspec.Struct] | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
-    """Of the request."""
+    """Example of the request."""
 
     errors: Mapping[int, str] = field(default_factory=dict)
     """Beside those that any operation may answer."""
 
     replays: bool = False
-    """It takes `Idempotency-Key`."""
+    """Whether it takes `Idempotency-Key`."""
 
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Schemas by media type, where the answer is not the struct that the handler returns."""

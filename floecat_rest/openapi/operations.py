@@ -15,13 +15,13 @@ _TYPED_PARAMETER: Final = re.compile(r"\{([\w-]+):\w+\}")
 
 
 class ServedOperation(NamedTuple):
-    """One method of one path."""
+    """A method of a path."""
 
     path: str
     """Spelled as OpenAPI does: `/v1/{prefix}/namespaces`."""
 
     method: str
-    """In lower case."""
+    """Method in lower case."""
 
     handler: HTTPRouteHandler
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class AdmittedRequest:
-    """One request, a context: what it holds, and the threads that its work runs in.
+    """A request, a context: what it holds, and the threads that its work runs in.
 
     It holds memory from its body to the start of its answer. Requests with large bodies take turns, once
     their bodies are there.

@@ -22,7 +22,7 @@ _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 _HEAPS: Final = 4
 _FREE_END_BYTES: Final = 8 << 20
-"""Of a heap: a longer free end goes back at once."""
+"""Bytes at the end of a heap: a longer free end goes back at once."""
 _MAPPED_BYTES: Final = 1 << 20
 """Larger blocks lie outside the heaps, and go back at once."""
 _DELAY_S: Final = 1.0

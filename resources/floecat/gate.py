@@ -60,7 +60,7 @@ class Gate(Generic[W]):
         self._most_waiting = most_waiting
         self._taken: defaultdict[Hashable, int] = defaultdict(int)
         self._waiting: dict[Hashable, FairQueue[W]] = {}
-        """By group; no queue is empty."""
+        """Queues by group; none is empty."""
         self._first: deque[W] = deque()
 
     def __len__(self) -> int:

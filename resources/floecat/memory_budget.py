@@ -105,7 +105,7 @@ class LruCache(Generic[V]):
 
     @property
     def size(self) -> int:
-        """Of all values together, as `put` counts."""
+        """The size of all values together, as `put` counts."""
         return self._size
 
     def resize(self, budget: int, *, largest: int | None = None) -> None:

@@ -272,7 +272,7 @@ class Reservation:
 
 
 def current_reservation() -> Reservation | None:
-    """Of the request that this thread works on, for threads that help with it; None in commands and jobs."""
+    """The reservation of this thread's request, for threads that help with it; None in commands and jobs."""
     return _current.get()
 
 

@@ -106,7 +106,7 @@ class CatalogService:
             return [self._catalog(row) for row in catalogs.list_all(conn, account_id)]
 
     def page(self, account_id: UUID, token: str | None, limit: int) -> Page[Catalog]:
-        """As many catalogs of the account as one answer may have, by name.
+        """A page of the catalogs of the account, by name, as large as one answer may be.
 
         Args:
             account_id: the account.

@@ -44,7 +44,7 @@ class RecentLoads:
         self.count += 1
 
     def counts_until_ms(self, entry_id: UUID, committed_ms: int) -> int:
-        """Until when the last load of a table may lead to a commit; 0 without one.
+        """The time until which the last load of a table may lead to a commit; 0 without one.
 
         That is less, the longer nobody commits: a table that is loaded all the time and not committed to is
         being read.

@@ -41,7 +41,7 @@ class DescribedTable(msgspec.Struct, frozen=True, rename="kebab"):
     created_at_ms: int
     updated_at_ms: int
     partition_fields: Sequence[str]
-    """Of the default spec, as `bucket[16](id)`."""
+    """Fields of the default spec, as `bucket[16](id)`."""
     snapshots: int
     properties: Mapping[str, str]
     description: TableDescription

@@ -38,7 +38,7 @@ __all__ = ["TableChange", "TableChanges"]
 
 
 class TableChange(msgspec.Struct, frozen=True):
-    """One table's part of a commit (Iceberg REST specification, `CommitTableRequest`)."""
+    """A table's part of a commit (Iceberg REST specification, `CommitTableRequest`)."""
 
     identifier: TableIdentifier
     requirements: Sequence[TableRequirement]

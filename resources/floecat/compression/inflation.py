@@ -15,10 +15,10 @@ _MAGIC: Final = b"\x1f\x8b"
 _GZIP: Final = 31
 
 _STEP_BYTES: Final = 32 * 1024
-"""Of the compressed file."""
+"""Bytes of the compressed file at once."""
 
 _CONTENT_BYTES: Final = 1 << 20
-"""Of the content at once: other threads wait while a piece is copied."""
+"""Bytes of the content at once: other threads wait while a piece is copied."""
 
 _MEMBER_BYTES: Final = 8 * 1024
 """The least that a member counts: each costs an inflater, and a file may consist of empty members."""

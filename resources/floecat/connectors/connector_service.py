@@ -72,7 +72,7 @@ class ScanProgress(msgspec.Struct, frozen=True):
     tables: int = 0
     """Found."""
     registered: int = 0
-    """Of the tables: those that are new."""
+    """Tables that are new."""
     failed: int = 0
     """Tables that could not be registered, and folders that could not be read."""
 
@@ -169,7 +169,7 @@ class ConnectorService:
             return [_info(row) for row in connectors.list_all(conn, call.catalog.id)]
 
     def page(self, call: Call, token: str | None, limit: int) -> Page[ConnectorInfo]:
-        """As many connectors of the catalog as one answer may have, by name.
+        """A page of the connectors of the catalog, by name, as large as one answer may be.
 
         Args:
             token: of the page before; None or empty for the first.

@@ -110,7 +110,7 @@ class ConnectorScanReport(msgspec.Struct):
     folders: int = 0
     """Number of folders that were searched."""
     size_bytes: int = 0
-    """Of names, locations and messages, each counted as often as an answer has it."""
+    """Bytes of names, locations and messages, each counted as often as an answer has it."""
     error: FloecatError | None = None
     """Reason why the scan ended early, if it did."""
 

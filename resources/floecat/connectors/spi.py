@@ -35,14 +35,14 @@ class ConnectorSource(msgspec.Struct, frozen=True):
     options: Mapping[str, str]
     """Options of its kind."""
     storage: CatalogStorage
-    """Of the catalog."""
+    """Storage of the catalog."""
     looks_into: Callable[[str], None] = _not_told
     """A connector calls it with each folder before it looks into it, for the progress of the scan. It raises
     what must end the scan: let that pass."""
 
     @property
     def allowed(self) -> AllowedLocations:
-        """Nothing outside is looked at."""
+        """The locations outside which nothing is looked at."""
         return self.storage.allowed
 
     @property
@@ -56,7 +56,7 @@ class DiscoveredTable(msgspec.Struct, frozen=True):
 
     name: str
     location: str
-    """Its root, normalized."""
+    """Root of the table, normalized."""
     namespace: Namespace = ()
     """Levels below the namespace of the connector."""
     format: str = "delta"

@@ -28,11 +28,11 @@ STATISTICS_PRINCIPAL = "floecat-statistics"
 
 
 class CatalogEvent(msgspec.Struct, frozen=True):
-    """One row of the commit log: what one commit did to one table or view."""
+    """A row of the commit log: the change of one commit to one table or view."""
 
     catalog_id: UUID
     catalog_name: str
-    """As `floecat.events.live_entries.catalog_label` writes it."""
+    """Name as `floecat.events.live_entries.catalog_label` writes it."""
     commit_version: int
     """Place in the commit log of the catalog: 1, 2, 3 without gaps."""
     entry_id: UUID
@@ -40,7 +40,7 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     kind: str
     """`table` or `view`."""
     operation: str
-    """As the commit log names it, e.g. `create`, `rename`, `drop`."""
+    """Name in the commit log, e.g. `create`, `rename`, `drop`. `create`, `rename`, `drop`."""
     identifier: TableIdentifier
     committed_at_ms: int
     principal: str
@@ -57,7 +57,7 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     created_by: str | None = None
     """Principal of the first commit of the entry."""
     former: TableIdentifier | None = None
-    """Of a rename: the name before."""
+    """Name before a rename."""
     table: TableDescription | None = None
     undescribed: str | None = None
     """Reason why `table` is missing although the commit left table metadata."""
@@ -87,7 +87,7 @@ class EventBatch(msgspec.Struct, frozen=True):
     """A stretch of the commit logs."""
 
     events: tuple[CatalogEvent, ...]
-    """Of each catalog in the order of its log."""
+    """Events, of each catalog in the order of its log."""
     more: bool
     """The logs held more than was asked for."""
     ahead_of_log: tuple[str, ...] = ()

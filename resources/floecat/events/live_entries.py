@@ -23,7 +23,7 @@ class LiveEntry(msgspec.Struct, frozen=True):
 
     entry_id: UUID
     catalog_name: str
-    """As `catalog_label` writes it."""
+    """Name as `catalog_label` writes it."""
     identifier: TableIdentifier
     kind: str
     """`table` or `view`."""

@@ -25,7 +25,7 @@ class Column(msgspec.Struct, frozen=True, rename="kebab"):
     field_id: int
     name: str
     type: str
-    """As `type_text` writes it."""
+    """Type as `type_text` writes it."""
     required: bool
     doc: str | None = None
     identifier: bool = False
@@ -38,13 +38,13 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     location: str
     format_version: int
     sequence_number: int
-    """Of the current snapshot; 0 without one and in format version 1."""
+    """Number of the current snapshot; 0 without one and in format version 1."""
     columns: tuple[Column, ...]
-    """Of the current schema, in its order: the first, within `floecat.limits.event-schema-bytes`."""
+    """Columns of the current schema, in its order: the first, within `floecat.limits.event-schema-bytes`."""
     snapshot_id: int | None = None
     """Current snapshot."""
     snapshot_operation: str | None = None
-    """Of the current snapshot: `append`, `replace`, `overwrite` or `delete`."""
+    """Operation of the current snapshot: `append`, `replace`, `overwrite` or `delete`."""
     row_count: int | None = None
     """`total-records` of the current snapshot; 0 without a snapshot, `None` where its writer did not say."""
     size_bytes: int | None = None

@@ -24,7 +24,7 @@ class TableEvent(msgspec.Struct, frozen=True, kw_only=True):
     principal: str
     """Principal that dropped the table."""
     request_id: str | None = None
-    """Of the request that dropped it."""
+    """Id of the request that dropped it."""
     at_ms: int
 
 
@@ -41,7 +41,7 @@ class PurgeStarted(TableEvent, frozen=True, kw_only=True):
     job_id: UUID
     purger: str
     attempt: int
-    """From 1."""
+    """Number of the attempt, from 1."""
 
 
 class PurgeCompleted(TableEvent, frozen=True, kw_only=True):

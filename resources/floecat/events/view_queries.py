@@ -19,9 +19,9 @@ class ViewQuery(msgspec.Struct, frozen=True):
     """The current version of a view."""
 
     sql: tuple[str, ...]
-    """One query per dialect."""
+    """Queries, one per dialect."""
     default_catalog: str | None
-    """As the engine calls it that wrote the view; `None` for the catalog of the view."""
+    """Name of the catalog in the engine that wrote the view; `None` for the catalog of the view."""
     default_namespace: Namespace
 
 

@@ -31,7 +31,7 @@ class FileEntry(msgspec.Struct, frozen=True, rename="kebab"):
     """A file that a listing found."""
 
     location: str
-    """Its normalized location."""
+    """Location of the file, normalized."""
 
     size_bytes: int
     modified_at_ms: int
@@ -41,10 +41,10 @@ class DeleteFailure(msgspec.Struct, frozen=True):
     """A file that may still be there."""
 
     location: str
-    """As the caller wrote it."""
+    """Location as the caller wrote it."""
 
     reason: str
-    """One sentence, without credentials."""
+    """Reason in one sentence, without credentials."""
 
     passing: bool = False
     """Storage failed or did not answer, so that the reason need not be the file."""

@@ -1,4 +1,4 @@
-"""One connected client for each bucket."""
+"""Connected clients, one for each bucket."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def same_file_location(location: str) -> Location:
 
 
 def real_path(path: str) -> str:
-    """As `os.path.realpath`, but the system looks the path up at once, and not one folder after the other.
+    """The path of `os.path.realpath`, but the system looks it up at once, and not one folder after the other.
 
     Args:
         path: absolute and without `.` or `..`.

@@ -39,11 +39,11 @@ class FailureKind(Enum):
     EXISTS = auto()
     REFUSED = auto()
     PART_OF_BATCH = auto()
-    """One file of a bulk request; the others were treated."""
+    """A file of a bulk request; the others were treated."""
     TIMED_OUT = auto()
     BAD_NAME = auto()
     PASSING = auto()
-    """No connection, or an answer that says to try again."""
+    """A lost connection, or an answer that says to try again."""
     OTHER = auto()
 
 

@@ -38,7 +38,7 @@ class TimerResult(msgspec.Struct, frozen=True, rename="kebab"):
     time_unit: str
     count: Int64
     total_duration: Int64
-    """In `time_unit`."""
+    """Duration in `time_unit`."""
 
 
 MetricResult: TypeAlias = CounterResult | TimerResult

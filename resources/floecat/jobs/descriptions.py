@@ -21,14 +21,14 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The job that waits for it."""
     kind: str
     title: str
-    """Its name for people: that of its table, for most."""
+    """Name for people: that of its table, for most."""
     subject: str
     """The id of what it is about, which does not change."""
     location: str
     """The location of its work; empty for none."""
     lane: str
     state: str
-    """In the words of its kind."""
+    """State in the words of its kind."""
     attempts: int
     max_attempts: int
     cancel_requested: bool

@@ -28,7 +28,7 @@ _WAIT_MS: Final = 5_000
 """A job looks by itself whether its groups have ended, should the worker of the last one not say so."""
 
 _ROUND: Final = "round"
-"""In the progress of a job that waits: the lease epoch of the claim that made its groups."""
+"""Key in the progress of a job that waits: the lease epoch of the claim that made its groups."""
 
 _log = logging.getLogger(__name__)
 

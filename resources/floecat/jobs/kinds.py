@@ -80,15 +80,15 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     words: Mapping[str, str] = {}
     """States in the words of this kind; a state that is left out keeps its name."""
     lock: str | None = None
-    """Of the jobs with this lock that are about one subject, one works at a time. It keeps the lock while it
-    is put back; its groups, which have the same lock, extend it."""
+    """Name of a lock: of the jobs with it that are about one subject, one works at a time. It keeps the lock
+    while it is put back; its groups, which have the same lock, extend it."""
     describe: Describe = JobInfo.of
     is_irreversible: bool = False
     """Whether its work cannot be undone: one that has begun is cancelled by force alone."""
     ended: Callable[[RunningJob, str, str | None], None] | None = None
     """Called by the worker that ended a job, with the state and the error; must not raise."""
     turns: Turns = msgspec.field(default_factory=Turns)
-    """Of this process, for all queues of the kind."""
+    """Turns in this process, for all queues of the kind."""
 
     def new_job(
         self,

@@ -107,7 +107,7 @@ class JobOperations(Generic[I]):
         kinds: Sequence[str] = (),
         parent: UUID | None = None,
     ) -> Page[I]:
-        """As many jobs as one answer may have.
+        """A page of jobs, as large as one answer may be.
 
         Args:
             states: as of `list`.

@@ -63,7 +63,7 @@ class Worked(NamedTuple):
 
 
 def server_identity() -> str:
-    """This process, as `host:pid`."""
+    """The name of this process, `host:pid`."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class JobWorkers:
-    """One thread that looks for jobs, and one for each job that is worked on."""
+    """A thread that looks for jobs, and one for each job that is worked on."""
 
     def __init__(
         self, queue: JobQueue, *, threads: int = 1, poll_interval_ms: int = 2_000, claim_batch: int = 16

@@ -46,9 +46,9 @@ class PurgeServices:
 
     drops: DropService
     queue: JobQueue
-    """Of purges."""
+    """Queue of purges."""
     entry_files: JobQueue
-    """Of what the catalog wrote about removed tables for itself."""
+    """Queue of files that the catalog wrote about removed tables for itself."""
     operations: JobOperations[PurgeInfo]
     """Purges, as operators see them."""
     purgers: Purgers

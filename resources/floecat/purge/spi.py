@@ -118,7 +118,7 @@ class PurgeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     job_id: UUID
     attempt: int
-    """From 1; every further one means that the one before ended early, and may have done some of the work."""
+    """Attempts, from 1; a further one means that the one before ended early, and may have done some work."""
     account_id: UUID
     catalog_id: UUID
     catalog: str

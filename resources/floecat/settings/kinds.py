@@ -147,7 +147,7 @@ def size() -> SettingKind:
 
 
 def choice(*options: str) -> SettingKind:
-    """One of a few words."""
+    """A kind of a few words."""
 
     def read(value: object) -> str:
         if value not in options:

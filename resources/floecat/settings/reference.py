@@ -21,7 +21,7 @@ _DEPTH_OF_PLAIN_FIELDS = 3
 
 
 class SettingDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the reference."""
+    """A row of the reference."""
 
     group: str
     """Subject of the outermost group, empty for a field of none."""
@@ -46,7 +46,7 @@ class SettingDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe() -> list[SettingDescription]:
-    """One row per setting, in the order of declaration."""
+    """The rows of the reference, one per setting, in the order of declaration."""
     return [
         SettingDescription(
             group=_field_docstrings(Settings)[field.path[0]] if len(field.path) > 1 else "",

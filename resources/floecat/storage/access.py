@@ -1,4 +1,4 @@
-"""One way into storage: endpoints with their keys."""
+"""Access to storage: endpoints with their keys."""
 
 from __future__ import annotations
 

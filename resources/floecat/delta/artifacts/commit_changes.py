@@ -40,7 +40,7 @@ __all__ = ["EntryChanges", "LiveManifest", "TwoVectorsError", "entry_changes"]
 
 
 class TwoVectorsError(Exception):
-    """After the commit a data file may be live with two vectors; only the whole state can tell."""
+    """A data file may be live with two vectors after the commit; only the whole state can tell."""
 
 
 @dataclass(frozen=True)

@@ -267,7 +267,7 @@ class FileColumns:
 
     @property
     def found(self) -> FoundColumns:
-        """All of it."""
+        """The columns found in all footers."""
         all_found = NOTHING_FOUND
         for each in self._found:
             all_found |= each

@@ -287,7 +287,7 @@ class FieldIdCopies:
 def _sample(
     locations: pa.StringArray, modified_at_ms: pa.ChunkedArray | None, rows: npt.NDArray[np.int64]
 ) -> list[int]:
-    """All of a few files; otherwise the oldest of every kind of name, and the newest if it is newer."""
+    """The rows of a few files; otherwise the oldest of every kind of name, and the newest if it is newer."""
     if len(rows) <= 2 * _MOST_KINDS:
         return [int(row) for row in rows]
     names = pc.replace_substring_regex(locations.take(pa.array(rows)), r"^.*/", "")

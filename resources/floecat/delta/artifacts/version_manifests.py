@@ -90,7 +90,7 @@ class VersionManifests:
 
     @property
     def manifests(self) -> tuple[ManifestFile, ...]:
-        """All of them, in the order of the list."""
+        """The manifests of data and of deletes, in the order of the list."""
         return self.data + self.deletes
 
 

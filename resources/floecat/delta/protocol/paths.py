@@ -95,7 +95,7 @@ class PathReader:
 
 
 def _check_bounds(encoded: pa.Array) -> None:
-    """As `check_bounds` of locations, for the paths that it could refuse."""
+    """Refuses paths as `check_bounds` of locations does."""
     limits = process_bounds.limits
     suspicious = pc.greater(pc.binary_length(encoded), limits.location_bytes)
     if pc.any(pc.match_substring(encoded, "%25")).as_py():

@@ -47,7 +47,7 @@ class _Named(msgspec.Struct, frozen=True):
     """The files that a manifest list or a manifest names."""
 
     size_bytes: int
-    """Of the list or the manifest itself."""
+    """Size of the list or the manifest itself."""
     manifests: tuple[ManifestFile, ...] = ()
     files: Mapping[str, int] = {}
     """Locations and sizes of delete files and copies that are live."""

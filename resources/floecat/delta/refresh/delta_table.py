@@ -113,7 +113,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
     @property
     def metadata(self) -> Metadata:
-        """In force at `version`."""
+        """The metadata in force at `version`."""
         return self.history[-1][1]
 
     def encode(self) -> bytes:

@@ -97,7 +97,7 @@ class TableDocument:
 
     @property
     def format_version(self) -> int:
-        """Of the document."""
+        """The format version of the document."""
         return int(self._fields["format-version"])
 
     @property

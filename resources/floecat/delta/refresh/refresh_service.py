@@ -54,7 +54,7 @@ _POLL_S = 0.1
 _THREADS = 8
 _RETRY_AFTER_S = 5
 _TOO_LARGE_S = 60.0
-"""For this time a table counts as too much for a request: finding out reads its log."""
+"""Time that a table counts as too much for a request: finding out reads its log."""
 _PIPELINE_POLL_S = 0.25
 _MOST_WAITING = 8
 """Requests that wait for the pipeline at once; the other threads of the service stay free."""

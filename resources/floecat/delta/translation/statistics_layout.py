@@ -182,7 +182,7 @@ class TextBatch:
         self.key_counts: _Ints = np.searchsorted(self._key_ends, self.ends) - self._first_keys
 
     def text(self, row: int) -> bytes:
-        """One of the texts."""
+        """The text of a row."""
         return self.data[self.starts[row] : self.ends[row]].tobytes()
 
     def match(self, layout: Layout, rows: _Ints) -> Match:

@@ -32,7 +32,7 @@ _MINUS = ord("-")
 _MOST_LONG_DIGITS = 19
 
 _KEPT = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)], dtype=np.uint64)
-"""By number of digits: a mask of the last bytes of a word, which they take."""
+"""Masks of the last bytes of a word, which the digits take, by number of digits."""
 
 _ZEROS = np.uint64(0x3030303030303030)
 _ABOVE_NINE = np.uint64(0x7676767676767676)

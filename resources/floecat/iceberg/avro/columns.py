@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Cells(NamedTuple):
-    """One or more fields of some records, encoded.
+    """Fields of some records, one or more, encoded.
 
     Attributes:
         data: bytes, of shape (rows, width); (1, width) if all rows have the same.
@@ -72,7 +72,7 @@ def varint_lengths(naturals: npt.NDArray[np.unsignedinteger[Any]]) -> npt.NDArra
 
 
 def varint(value: int) -> bytes:
-    """One integer, encoded."""
+    """An integer, encoded."""
     natural = (value << 1) ^ (value >> 63)
     septets = bytearray()
     while natural > 0x7F:

@@ -45,7 +45,7 @@ class Numbers:
     valid: Bools | None = None
 
     def to_arrow(self) -> pa.Array:
-        """As an Arrow array."""
+        """The values as an Arrow array."""
         return as_arrow(self.values, self.valid)
 
 
@@ -66,7 +66,7 @@ class Spans:
     valid: Bools | None = None
 
     def to_arrow(self) -> pa.BinaryArray:
-        """As Arrow bytes."""
+        """The values as Arrow bytes."""
         rows = slice(None) if self.valid is None else np.flatnonzero(self.valid)
         starts, lengths = self.starts[rows], self.lengths[rows]
         # an array of the values and of what is between them, from which Arrow takes every second one
@@ -107,7 +107,7 @@ class Items:
     valid: Bools | None = None
 
     def to_lists(self, type: pa.DataType) -> pa.ListArray:
-        """As Arrow lists of numbers.
+        """The values as Arrow lists of numbers.
 
         Raises:
             DamagedRecordsError: the items are something else.

@@ -18,7 +18,7 @@ __all__ = ["Pair", "PairLayout"]
 _MOST_BYTES: Final = 512
 _LEAST_BYTES: Final = 64
 _MOST_BYTES_OF_ALL: Final = 1 << 20
-"""Of all records together, so that they fit into a processor's cache."""
+"""Most bytes of all records together, so that they fit into a processor's cache."""
 
 _LAST_BYTE: Final = 0x80
 """A byte below this ends an integer."""

@@ -31,7 +31,7 @@ class StringColumn:
 
     @classmethod
     def of(cls, array: pa.Array | pa.ChunkedArray) -> StringColumn:
-        """From Arrow strings or bytes."""
+        """The column of Arrow strings or bytes."""
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         valid = None

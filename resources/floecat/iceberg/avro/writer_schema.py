@@ -27,7 +27,7 @@ __all__ = [
 
 
 class SchemaError(ValueError):
-    """Not an Avro schema, or one that exceeds a bound. The message quotes nothing from the schema.
+    """The schema is not Avro, or exceeds a bound. The message quotes nothing from the schema.
 
     Attributes:
         bound: name of the bound; the message is what there is too much of.

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class DefinitionKind(NamedTuple, Generic[T]):
-    """One of the three kinds of definitions.
+    """A kind of definitions, of which there are three.
 
     Attributes:
         array: the field of the document that holds them.

@@ -35,7 +35,7 @@ __all__ = [
 
 
 class StatisticsChanges:
-    """One of the two lists of statistics files, with one file per snapshot."""
+    """A list of statistics files, of which there are two, with one file per snapshot."""
 
     def __init__(
         self,

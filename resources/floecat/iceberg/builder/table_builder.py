@@ -67,7 +67,7 @@ class AppliedUpdates(msgspec.Struct, frozen=True):
 
 
 class TableMetadataBuilder:
-    """One request's changes of a table, kept by part of the document."""
+    """The changes of one request to a table, kept by part of the document."""
 
     def __init__(self, base: TableMetadata | None, *, now_ms: int, format_version: int) -> None:
         self._base = base

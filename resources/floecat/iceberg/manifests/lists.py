@@ -59,7 +59,7 @@ class ManifestFile(msgspec.Struct, frozen=True):
     partitions: tuple[PartitionSummary, ...] | None = None
     """A summary for each field of the partition spec; None where the writer made none."""
     first_row_id: int | None = None
-    """Of data manifests since format version 3: row id of the first row whose file does not say its own."""
+    """Row id of the first row whose file does not say its own, of data manifests since format version 3."""
 
     @property
     def live_files_count(self) -> int | None:

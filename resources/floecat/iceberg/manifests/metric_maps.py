@@ -37,10 +37,10 @@ _END_OF_ARRAY = constant(b"\x00")
 
 
 class MetricMap(Protocol):
-    """One of the maps, of all files."""
+    """A map of metrics, of all files."""
 
     def cells(self, start: int, stop: int) -> list[Cells]:
-        """Its field in the entries from `start` up to `stop`."""
+        """The field of the map in the entries from `start` up to `stop`."""
         ...
 
     def width(self, start: int, stop: int) -> int:

@@ -39,7 +39,7 @@ class EncodedManifest:
     index: ManifestIndex
 
     def manifest_file(self, path: str, *, snapshot_id: int, sequence_number: int) -> ManifestFile:
-        """Its entry in a manifest list.
+        """The entry of the manifest in a manifest list.
 
         Args:
             path: where the file is.

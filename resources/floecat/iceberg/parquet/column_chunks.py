@@ -31,7 +31,7 @@ _TYPES: Final = (
     "FIXED_LEN_BYTE_ARRAY",
 )
 _CODECS: Final = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4")
-"""As Arrow names them, which has one name for both kinds of LZ4."""
+"""Codecs as Arrow names them, which has one name for both kinds of LZ4."""
 
 
 class ColumnChunk(NamedTuple):
@@ -45,7 +45,7 @@ class ColumnChunk(NamedTuple):
     data_page_offset: int
     dictionary_page_offset: int | None
     encodings: frozenset[int] = frozenset()
-    """Of its pages, and of levels."""
+    """Encodings of its pages, and of levels."""
 
 
 class RowGroup(NamedTuple):

@@ -71,7 +71,7 @@ class FooterColumn(Protocol):
 
     @property
     def type(self) -> PrimitiveType:
-        """Its Iceberg type."""
+        """The Iceberg type."""
 
 
 @dataclass(frozen=True)

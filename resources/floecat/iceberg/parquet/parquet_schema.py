@@ -90,7 +90,7 @@ class SchemaNode:
 
     @property
     def field_id(self) -> int | None:
-        """Its field id, None without one."""
+        """The field id, None without one."""
         return self.number(_FIELD_ID)
 
     @property

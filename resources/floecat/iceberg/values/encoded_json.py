@@ -55,7 +55,7 @@ JsonObject: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
 
 RawJson: TypeAlias = msgspec.Raw | bytes | memoryview
-"""One JSON value, encoded."""
+"""A JSON value, encoded."""
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ def describe_decode_error(error: Exception) -> str:
 
 
 Fragment: TypeAlias = tuple[Piece, ...]
-"""One encoded JSON value."""
+"""A JSON value, encoded, in pieces."""
 
 EMPTY_ARRAY: Fragment = (b"[]",)
 """`[]`."""

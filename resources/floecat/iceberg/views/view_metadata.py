@@ -35,7 +35,7 @@ SUPPORTED_VIEW_FORMAT_VERSION = 1
 
 
 class ViewRepresentation(msgspec.Struct, frozen=True):
-    """One way to express a view. `sql` and `dialect` are set when `type` is `sql`, the only type so far."""
+    """A way to express a view. `sql` and `dialect` are set when `type` is `sql`, the only type so far."""
 
     type: str
     sql: str | None = None

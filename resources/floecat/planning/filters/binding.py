@@ -208,7 +208,7 @@ def _in_schema(columns: Columns, field_id: int, sent: Predicate, *, negated: boo
 
 
 def _in_order(predicate: Predicate, values: Sequence[Canonical], body: Body) -> Predicate:
-    """With the values of a large set in the order of its test, each once."""
+    """The predicate with the values of a large set in the order of its test, each once."""
     if not isinstance(body, Test) or not is_large_set(body):
         return predicate
     sent = dict(zip(values, predicate.values, strict=True))
@@ -216,7 +216,7 @@ def _in_order(predicate: Predicate, values: Sequence[Canonical], body: Body) -> 
 
 
 def _with_numbers(predicate: Predicate) -> Predicate:
-    """With numbers in place of texts: readers of residuals may not take these."""
+    """The predicate with numbers in place of texts: readers of residuals may not take these."""
     values = tuple(json_number(value) if isinstance(value, str) else value for value in predicate.values)
     return msgspec.structs.replace(predicate, values=values)
 

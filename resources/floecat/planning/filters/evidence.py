@@ -27,7 +27,7 @@ _MOST_COMPARED: Final = 200
 
 
 class Evidence(NamedTuple):
-    """One slot for each set of rows.
+    """Evidence, with one slot for each set of rows.
 
     Attributes:
         size: number of slots.
@@ -90,7 +90,7 @@ def cannot_match(operation: str, values: tuple[Canonical, ...], known: Evidence)
 
 
 def must_match(operation: str, values: tuple[Canonical, ...], known: Evidence) -> Bools:
-    """Of which sets all rows pass a test; arguments as of `cannot_match`."""
+    """The sets of which all rows pass a test; arguments as of `cannot_match`."""
     lower, upper, no_nulls = known.lower, known.upper, known.flag(known.no_nulls)
     nothing = np.zeros(known.size, np.bool_)
     if operation == "is-null":

@@ -34,7 +34,7 @@ _MOST_PREDICATES: Final = 10_000
 _PREDICATE_BYTES: Final = 4 << 10
 _VALUE_BYTES: Final = 256
 _COPIES: Final = 4
-"""Of texts: a plan holds them as they were sent, as the column has them, for processes, and for answers."""
+"""Copies of texts: a plan holds them as sent, as the column has them, for processes, and for answers."""
 
 _UNARY: Final = frozenset({"is-null", "not-null", "is-nan", "not-nan"})
 _COMPARISONS: Final = frozenset(

@@ -118,14 +118,14 @@ class _Line:
         return conjunction(self.above(cuts.before), self.below(cuts.after))
 
     def differs(self, cuts: _Cuts) -> Expression:
-        """To some readers null and NaN differ from every value, too."""
+        """The test that a row differs; to some readers null and NaN differ from every value, too."""
         if cuts == _NAN or cuts.before == cuts.after:
             return self.all()
         either = disjunction(self.below(cuts.before), self.above(cuts.after))
         return disjunction(self._test("is-null"), either)
 
     def all(self) -> Expression:
-        """All rows pass, but not for sure: no constant, whose readers do not filter."""
+        """A filter that all rows pass, but not for sure: no constant, whose readers do not filter."""
         return disjunction(self._test("is-null"), self._test("not-null"))
 
     def _test(self, operation: str, *values: float) -> Predicate:

@@ -40,7 +40,7 @@ _TIMESTAMP: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9:.]{5,18})
 FLOATS: Final = frozenset({"float", "double"})
 _LEAST_BEYOND_JSON: Final = 2**63
 _NO_JSON_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-"""As Java spells them."""
+"""Numbers as Java spells them."""
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,60}(?:\.[0-9]{0,60})?|\.[0-9]{1,60})(?:[Ee][+-]?[0-9]{1,3})?")
 
 

@@ -21,7 +21,7 @@ _MOST_PARTS = 250_000
 
 
 class Verdict(NamedTuple):
-    """Of a test or a filter, for some files.
+    """A verdict on a test or a filter, for some files.
 
     Attributes:
         cannot: no row passes.

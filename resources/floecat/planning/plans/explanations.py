@@ -13,7 +13,7 @@ class Residual(msgspec.Struct, frozen=True):
     """A residual of the filter, and the number of its files."""
 
     filter: str
-    """As a person reads it."""
+    """Filter as a person reads it."""
     files: int
 
 
@@ -23,7 +23,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     snapshot_id: int | None
     """`None` for a table without snapshots."""
     data_manifests: int
-    """Of the snapshot."""
+    """Data manifests of the snapshot."""
     data_manifests_read: int
     """Manifests that the partition summaries of the manifest list do not rule out."""
     delete_manifests: int
@@ -38,11 +38,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """Delete files that apply to any of them."""
     files_with_deletes: int
     rows: int
-    """Of the data files, deleted ones included."""
+    """Rows of the data files, deleted ones included."""
     size_bytes: int
-    """Of the data files."""
+    """Bytes of the data files."""
     manifest_bytes: int
-    """Of the manifests that were read, as stored."""
+    """Bytes of the manifests that were read, as stored."""
     manifests_decoded: int
     """Manifests read that were not in memory."""
     elapsed_ms: float

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 PlanStatus: TypeAlias = Literal["completed", "submitted", "cancelled", "failed"]
-"""As the REST specification has it."""
+"""Status as the REST specification has it."""
 
 PartitionForm: TypeAlias = Literal["specified", "pyiceberg", "pyiceberg-without-columns"]
 """Spelling of partitions: as specified, or for PyIceberg up to 0.12; the last one for data files that do not
@@ -42,9 +42,9 @@ class PlanAnswer(msgspec.Struct, frozen=True):
     plan_id: UUID
     status: PlanStatus
     fields: bytes = b""
-    """Of a completed plan: its tasks, as the fields of a JSON object without the braces."""
+    """Tasks of a completed plan, as the fields of a JSON object without the braces."""
     error: FloecatError | None = None
-    """Of a failed plan."""
+    """Error of a failed plan."""
 
 
 class TaskChunk(msgspec.Struct, frozen=True):

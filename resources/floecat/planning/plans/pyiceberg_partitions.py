@@ -32,7 +32,7 @@ _UNKNOWN_SPEC: Final = "-1"
 """PyIceberg takes columns that a file does not have as null, if it does not know the spec of the file."""
 
 _NEVER_READ: Final = "0"
-"""In place of a null of a field that is not read."""
+"""Value in place of a null of a field that is not read."""
 
 _INTEGERS: Final = {
     "date": pa.int32(),

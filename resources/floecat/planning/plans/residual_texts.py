@@ -31,7 +31,7 @@ _LEAST_VALUES: Final = 100
 """Sets of fewer values are small, whatever the values."""
 
 MARK: Final = "\0"
-"""Before and after each reference."""
+"""Mark before and after each reference."""
 
 _WHOLE: Final = "whole"
 """The reference of the whole filter; those of predicates begin otherwise."""

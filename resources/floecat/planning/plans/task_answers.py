@@ -45,7 +45,7 @@ class ChunkSize(NamedTuple):
 
 _UNKNOWN: Final = PrimitiveType("unknown")
 _LARGEST_CHUNK_BYTES: Final = 8 << 20
-"""Of chunks with large residuals, of which few fit into one of the usual size."""
+"""Bytes of chunks with large residuals, of which few fit into one of the usual size."""
 
 _REFERENCE_BYTES: Final = 8
 _ROWS: Final = 2048

@@ -21,7 +21,7 @@ from floecat.storage.catalog_storage import CatalogStorage
 __all__ = ["Deletions", "Kept"]
 
 _PAUSES_S: Final = (0.1, 0.5)
-"""Before the second and the third call for files that the one before left."""
+"""Pauses before the second and the third call for files that the one before left."""
 
 _MOST_FOLDERS: Final = 4096
 

@@ -14,7 +14,7 @@ MAX_FAILED_KEYS = 100
 """Most files whose failure a job names; it counts all of them."""
 
 PROGRESS = "purge"
-"""Its name in the progress of a job."""
+"""Name of a purge in the progress of a job."""
 
 
 _NUMBERS = ("found", "deleted", "bytes", "shared", "outside", "gc_disabled", "failed", "waiting")
@@ -25,7 +25,7 @@ class FailedKey(msgspec.Struct, frozen=True):
 
     location: str
     reason: str
-    """One sentence, without credentials."""
+    """Reason in one sentence, without credentials."""
 
 
 class PurgeProgress(msgspec.Struct):

@@ -45,7 +45,7 @@ class ManifestRange:
     storage: CatalogStorage
     kept: KeptKeys
     ends_at: float
-    """Nothing is deleted later; Unix time in seconds."""
+    """Time after which nothing is deleted; Unix time in seconds."""
     files_per_call: int
     bounds: Bounds = DEFAULT_BOUNDS
 
@@ -56,7 +56,7 @@ class RangeResult:
 
     progress: PurgeProgress
     emptied: list[str] = field(default_factory=list)
-    """Its manifests, all of whose files are gone; none if any file is left."""
+    """Manifests of the range, all of whose files are gone; none if any file is left."""
     error: str | None = None
     """Reason why files are left, if storage does not say it of single ones."""
 

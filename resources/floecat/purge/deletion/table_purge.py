@@ -55,13 +55,13 @@ class PurgeTarget(msgspec.Struct, frozen=True):
     document: bytes | None = None
     """The metadata file's content, as `store.entries.documents` compresses it, in case the file is lost."""
     format: str = "iceberg"
-    """Of the table; decides which of its files are deleted."""
+    """Format of the table; decides which of its files are deleted."""
     lease: Lease | None = None
-    """Of the purge job. While it is held, commits that add files of this table wait for a batch under way."""
+    """Lease of the purge job. While held, commits that add files of this table wait for a batch under way."""
     renew: Callable[[], CatalogStorage] | None = None
     """Finds the storage again, with the keys of this moment; called when it refuses access."""
     entry_id: UUID | None = None
-    """Of the entry that was dropped."""
+    """Id of the entry that was dropped."""
 
 
 class FormatPurge(Protocol):

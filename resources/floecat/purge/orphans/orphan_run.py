@@ -1,4 +1,4 @@
-"""One look for orphan files below the location of a table: listing, choice, deletion."""
+"""Looks for orphan files below the location of a table: listing, choice, deletion."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OrphanReport(msgspec.Struct, kw_only=True, rename="kebab"):
     orphans: int = 0
     orphan_bytes: int = 0
     oldest_modified_at_ms: int | None = None
-    """Of the orphans."""
+    """Time of the oldest orphan."""
     needed: int = 0
     """Stay, because something leads to them, or another table is there."""
     young: int = 0
@@ -79,7 +79,7 @@ class _Candidates:
 
 
 class OrphanRun:
-    """One run over one table."""
+    """A run over one table."""
 
     def __init__(
         self,

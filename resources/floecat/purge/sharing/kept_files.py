@@ -24,7 +24,7 @@ class KeptKeys:
     """Files that must stay, for other processes."""
 
     keys: frozenset[bytes] = frozenset()
-    """Of `floecat.purge.sharing.location_set.FileKeys`."""
+    """Keys of `floecat.purge.sharing.location_set.FileKeys`."""
     folders: tuple[Location, ...] = ()
     _key_of: FileKeys = field(default_factory=FileKeys, compare=False)
 

@@ -95,7 +95,7 @@ class LiveTables(Protocol):
         ...
 
     def own_storages(self) -> Mapping[UUID, CatalogStorage]:
-        """As `storages`, each with the locations of its catalog alone, and whose it is."""
+        """The storages, each with the locations of its catalog alone, and whose it is."""
         ...
 
     def positions(self) -> Mapping[UUID, int]:

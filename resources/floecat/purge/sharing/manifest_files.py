@@ -53,14 +53,14 @@ class ReachableFile(NamedTuple):
     """A file, and the one that leads to it."""
 
     location: str
-    """As its parent writes it."""
+    """Location as its parent writes it."""
     kind: FileKind
     parent: str | None
     """None for the root. A file with several parents comes once, with the first of them."""
     complete: bool = True
     """False if what it leads to could not be read; the file must stay then."""
     size_bytes: int = 0
-    """As metadata says it; 0 if it does not."""
+    """Size by metadata; 0 if it does not say one."""
 
 
 class Unreadable(NamedTuple):

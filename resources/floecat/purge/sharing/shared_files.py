@@ -88,15 +88,15 @@ class _Scopes:
 
     @property
     def valid(self) -> Collection[str]:
-        """All of them."""
+        """The conditions of all storages."""
         return {*self._of_store.values(), *self._of_roots.values()}
 
     def of_store(self, storage: CatalogStorage) -> str:
-        """Of an area for which every file was read."""
+        """The condition of an area for which every file was read."""
         return self._of_store[storage]
 
     def of_roots(self, storage: CatalogStorage) -> str:
-        """Of an area without the files outside the allowed locations."""
+        """The condition of an area without the files outside the allowed locations."""
         return self._of_roots[storage]
 
 

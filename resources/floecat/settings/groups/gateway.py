@@ -87,7 +87,7 @@ class GatewaySettings(SettingsGroup, frozen=True, kw_only=True):
     """Time that the answer of a key is kept beyond the advertised one."""
 
     idempotency_in_progress_timeout: Annotated[Duration, duration()] = _MINUTE
-    """After this time a request that never finished no longer holds its key: a retry takes it over."""
+    """Time after which a request that never finished no longer holds its key: a retry takes it over."""
 
     stage_ttl_seconds: Annotated[int, integer(floor=60)] = 900
     """Time that a staged table waits for its commit, in seconds. Less than 60 counts as 60."""

@@ -29,8 +29,8 @@ class CacheSettings(SettingsGroup, frozen=True, kw_only=True):
     """Memory of each process."""
 
     memory: Annotated[int | None, size()] = None
-    """All caches of a process together, in place of `metadata-bytes`. By default a quarter of the memory of
-    the machine or its control group (cgroup), at most 1 GiB."""
+    """Bytes of all caches of a process together, in place of `metadata-bytes`. By default a quarter of the
+    memory of the machine or its control group (cgroup), at most 1 GiB."""
 
 
 class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class LogSettings(SettingsGroup, frozen=True, kw_only=True):
     """Least level that is written."""
 
     json: Annotated[bool, boolean()] = False
-    """One JSON object a line instead of text."""
+    """Logs of one JSON object a line instead of text."""
 
     file_bytes: Annotated[int, size()] = 16 * _MIB
     """A file in the folder `log` of `floecat up` that is larger becomes `NAME.1`, and a new one begins."""

@@ -56,7 +56,7 @@ class PurgeSettings(SettingsGroup, frozen=True, kw_only=True):
     """Longest wait after the first failed attempt; it doubles with each further one."""
 
     backoff_max_ms: Annotated[int, integer(minimum=1)] = 3_600_000
-    """No wait between attempts is longer."""
+    """Longest wait between attempts."""
 
     completed_retention_hours: Annotated[int, integer(minimum=0)] = 168
     """Time that a job is kept after its files were deleted, or after it was cancelled."""
@@ -65,7 +65,7 @@ class PurgeSettings(SettingsGroup, frozen=True, kw_only=True):
     """Files in one call to storage."""
 
     large_job_files: Annotated[int, integer(minimum=1)] = 200_000
-    """From this number of files on, by the counts of the manifest lists, a job is offered to Spark first."""
+    """Number of files, by the counts of the manifest lists, from which on a job is offered to Spark first."""
 
     large_job_offer: Annotated[Duration, duration()] = Duration(15 * 60_000)
     """Time that a large job waits for Spark; then the service works on it. `PT0S` offers none."""

@@ -55,7 +55,7 @@ class StatisticsSettings(SettingsGroup, frozen=True, kw_only=True):
     """Longest wait after the first failed attempt; it doubles with each further one."""
 
     backoff_max_ms: Annotated[int, integer(minimum=1)] = 30_000
-    """No wait between attempts is longer."""
+    """Longest wait between attempts."""
 
     completed_retention_hours: Annotated[int, integer(minimum=0)] = 72
     """Time that the job of a capture is kept after it succeeded or was cancelled."""
@@ -84,7 +84,7 @@ class StatisticsSettings(SettingsGroup, frozen=True, kw_only=True):
     takes more is left out, and named."""
 
     large_capture_bytes: Annotated[int, size()] = 10_240 * _MIB
-    """From this size on of the files to be read, a capture is offered to Spark first."""
+    """Bytes of the files to be read from which on a capture is offered to Spark first."""
 
     large_capture_offer: Annotated[Duration, duration()] = Duration(15 * 60_000)
     """Time that a large capture waits for Spark; then the service works on it. `PT0S` offers none."""

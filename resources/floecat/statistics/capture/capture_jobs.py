@@ -90,7 +90,7 @@ class CaptureJobs:
 
     @property
     def queues(self) -> tuple[JobQueue, ...]:
-        """All of them."""
+        """The queues of captures, groups and publications."""
         return self.captures, self.groups, self.publications
 
     def wake(self) -> None:

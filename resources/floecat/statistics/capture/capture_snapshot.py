@@ -273,7 +273,7 @@ class SnapshotCapturer:
     def _summary(
         self, job: RunningJob, table: CapturedTable, snapshot_id: int, policy: CapturePolicy
     ) -> FilesSummary | None:
-        """All files of a snapshot that was finalized before, together."""
+        """The summary of all files of a snapshot that was finalized before."""
         snapshot = CapturedSnapshot(table, snapshot_id, captured_columns(table, snapshot_id, policy))
         files = SnapshotFiles()
         with self._store.read() as conn:

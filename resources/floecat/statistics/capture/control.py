@@ -151,7 +151,7 @@ class CaptureControl(JobOperations[CaptureInfo]):
     def snapshot_page(
         self, call: Call, identifier: TableIdentifier, token: str | None, limit: int
     ) -> Page[SnapshotCapture]:
-        """As many of `snapshots` as one answer may have.
+        """A page of `snapshots`, as large as one answer may be.
 
         Args:
             token: of the page before; None or empty for the first.

@@ -56,7 +56,7 @@ class CaptureInfo(SnapshotInfo, frozen=True, kw_only=True):
 
     @property
     def groups(self) -> Sequence[CaptureGroupInfo]:
-        """Its groups of files; none in a listing."""
+        """The groups of files; none in a listing."""
         return [each for each in self.children if isinstance(each, CaptureGroupInfo)]
 
 

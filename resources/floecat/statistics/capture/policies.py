@@ -128,7 +128,7 @@ class CapturePolicy(msgspec.Struct, frozen=True, rename="kebab"):
     expressions: tuple[Expression, ...]
     """Captured beside the columns, with the columns that they transform."""
     set_by: dict[str, str]
-    """By name of a value `table` or `catalog`; all others are settings."""
+    """Sources of values: by name `table` or `catalog`; all others are settings."""
 
     def columns_of(self, schema: Schema) -> CountedColumns:
         """The columns and expressions captured; those of columns that the schema lacks are left out."""

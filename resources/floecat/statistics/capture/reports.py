@@ -57,7 +57,7 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     """The Iceberg statistics file of the snapshot, if one was published."""
     columns: Sequence[ColumnReport]
     file_sizes: Sequence[int] | None
-    """Of the data files in the manifests; None if these were not read."""
+    """Sizes of the data files in the manifests; None if these were not read."""
     manifest_rows: int | None
     """Rows of the data files by the manifests, deleted ones included; None if these were not read."""
     summary_rows: int | None

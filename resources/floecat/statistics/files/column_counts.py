@@ -20,7 +20,7 @@ __all__ = ["ColumnCounts"]
 
 _MOST_CHARACTERS: Final = 64
 _MOST_BYTES: Final = 4 * (_MOST_CHARACTERS + 1)
-"""Of so many, with one more to see that there are more."""
+"""Bytes of so many characters, with one more to see that there are more."""
 _LONG: Final = 1 << 10
 """Mean length from which on no repeated values are looked for before they are hashed, which copies them."""
 _HELD_EXTREMES: Final = 64

@@ -40,7 +40,7 @@ __all__ = ["FileSummaries"]
 _DEFAULT_MEMORY_BYTES: Final = 256 << 20
 _MOST_THREADS: Final = 4
 _ROW_BYTES: Final = 8
-"""Of memory for each row of a file with deletes."""
+"""Bytes of memory for each row of a file with deletes."""
 
 
 class FileSummaries:

@@ -27,7 +27,7 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 
 SEED: Final = 9001
-"""Of DataSketches, unless a sketch is made with another one."""
+"""Seed of DataSketches, unless a sketch is made with another one."""
 
 _CHUNK: Final = 1 << 14
 _LONGEST: Final = 128

@@ -17,7 +17,7 @@ __all__ = ["merge_columns"]
 
 
 def merge_columns(parts: Sequence[ColumnSummary], type: PrimitiveType) -> ColumnSummary:
-    """One term of several files, or of parts that were merged before.
+    """The summary of one term of several files, or of parts that were merged before.
 
     Args:
         parts: at least one; no file is in two.

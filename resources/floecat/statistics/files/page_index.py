@@ -77,7 +77,7 @@ _SCHEMA: Final = pa.schema(
 
 _PHYSICAL_NAMES: Final = {"BYTE_ARRAY": "BINARY"}
 _CODEC_NAMES: Final = {"ZSTD": "ZSTD(ZstdLevel(1))"}
-"""As readers of such sidecars spell them."""
+"""Codecs as readers of such sidecars spell them."""
 
 _KINDS: Final = {"INT32": "i32", "INT64": "i64", "FLOAT": "f32", "DOUBLE": "f64", "BOOLEAN": "bool"}
 _WIDTHS: Final = {"INT32": 32, "INT64": 64}

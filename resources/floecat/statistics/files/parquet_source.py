@@ -41,8 +41,8 @@ _MOST_OVERSHOT: Final = 4
 _LARGEST_WINDOW: Final = 8 << 20
 _OF_ANY_LENGTH: Final = frozenset({"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"})
 _TEXTS_SHARE: Final = 16
-"""Of the decoded bytes that are allowed, what a column of such values may take: they are held several times
-while they are counted, and numbers are decoded batch by batch."""
+"""Divisor of the allowed decoded bytes that gives the bound of a column of such values: they are held several
+times while they are counted, and numbers are decoded batch by batch."""
 
 _DICTIONARY_WIDTH: Final = 3
 """Bytes of a value below which strings are places in a dictionary; some may be in it more than once."""
@@ -152,18 +152,18 @@ class ParquetSource:
         return field_id in self._leaves
 
     def hides(self, _field_id: int) -> bool:
-        """As of `Source`."""
+        """See `Source`."""
         return False
 
     def struct_path(self, _field_id: int) -> tuple[int, ...]:
-        """As of `Source`; structs come with one child, the way to the column."""
+        """See `Source`; structs come with one child, the way to the column."""
         return ()
 
     def _chunks(self, leaf: int) -> Iterator[ColumnChunk]:
         return (group.columns[leaf] for group in self.row_groups)
 
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
-        """As of `Source`; strings may be in a dictionary. Several columns must not share a struct.
+        """Reads as `Source` does; strings may be in a dictionary. Several columns must not share a struct.
 
         Raises:
             NeedsProcessError: columns decode to more than their bound, or it is not known to what.

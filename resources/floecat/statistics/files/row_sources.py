@@ -91,19 +91,19 @@ class OrcSource:
         self.row_count: int = self._file.nrows
 
     def has(self, field_id: int) -> bool:
-        """As of `Source`."""
+        """See `Source`."""
         return field_id in self._places
 
     def hides(self, _field_id: int) -> bool:
-        """As of `Source`."""
+        """See `Source`."""
         return False
 
     def struct_path(self, field_id: int) -> tuple[int, ...]:
-        """As of `Source`."""
+        """See `Source`."""
         return self._places[field_id][1:]
 
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
-        """As of `Source`."""
+        """See `Source`."""
         columns = sorted({self._places[id][0] for id in field_ids})
         for stripe in range(self._file.nstripes):
             with self._lock, reading(self._location, self._input):
@@ -211,21 +211,21 @@ class AvroSource:
             raise UnreadableFileError(self._location, error.message.rpartition(": ")[2]) from None
 
     def has(self, field_id: int) -> bool:
-        """As of `Source`."""
+        """See `Source`."""
         return field_id in self._places
 
     def hides(self, field_id: int) -> bool:
-        """As of `Source`."""
+        """See `Source`."""
         if self.has(field_id):
             return False
         return self._has_others if self._all_ids is None else field_id in self._all_ids
 
     def struct_path(self, _field_id: int) -> tuple[int, ...]:
-        """As of `Source`."""
+        """See `Source`."""
         return ()
 
     def read(self, field_ids: Sequence[int]) -> Iterator[Mapping[int, pa.Array]]:
-        """As of `Source`."""
+        """See `Source`."""
         places = {id: self._places[id] for id in field_ids}
         types = {id: _value_type(self._reader.fields[place].node) for id, place in places.items()}
         with self._reading():

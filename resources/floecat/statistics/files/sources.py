@@ -156,7 +156,7 @@ class InputFile(io.RawIOBase):
         self.failure: FloecatError | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """As of files; fewer bytes at the end only."""
+        """Reads as files do; fewer bytes at the end only."""
         length = self._size - self._at if size < 0 else min(size, self._size - self._at)
         try:
             data = self._files.read_range(self._location, self._at, max(length, 0))
@@ -167,12 +167,12 @@ class InputFile(io.RawIOBase):
         return data
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """As of files."""
+        """Moves as files do."""
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
     def tell(self) -> int:
-        """As of files."""
+        """The place, as of files."""
         return self._at
 
     def readable(self) -> bool:

@@ -61,7 +61,7 @@ class ThetaSketch:
 
     @property
     def relative_standard_error(self) -> float:
-        """Of the estimate; 0 if it is exact."""
+        """The standard error of the estimate; 0 if it is exact."""
         return math.sqrt((1 - self._share) / max(len(self.hashes), 1)) if not self.is_exact else 0.0
 
     def bounds(self, standard_deviations: int = 2) -> tuple[float, float]:

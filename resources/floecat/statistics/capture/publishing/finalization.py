@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Finalization", "Found"]
 
 _MANY_SIDECARS: Final = 8
-"""With more, the merged columns of a snapshot are kept, so that the next one need not merge them again."""
+"""Most sidecars of a snapshot whose merged columns are not kept for the next one."""
 
 _NAMED_FILES: Final = 5
 
@@ -213,7 +213,7 @@ class Finalization:
     def merge(
         self, job: RunningJob, snapshot: CapturedSnapshot, files: SnapshotFiles, found: Found
     ) -> FilesSummary:
-        """All files that are stored or found, together. Checks meanwhile whether the job may go on.
+        """Merges all files that are stored or found. Checks meanwhile whether the job may go on.
 
         Raises:
             FloecatError: a sidecar cannot be read, or storage fails.

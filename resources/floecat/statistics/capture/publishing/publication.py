@@ -50,7 +50,7 @@ __all__ = ["StatisticsPublication", "TableInUseError", "captured_columns"]
 _RECENT_MS: Final = 86_400_000
 _OWN_COMMITS: Final = 1_000
 _RECHECKS: Final = 32
-"""Of a table that is loaded all the time, in the time since its last commit."""
+"""Checks of a table that is loaded all the time, in the time since its last commit."""
 
 _log = logging.getLogger(__name__)
 

@@ -55,9 +55,9 @@ class UsedSidecar:
     def __init__(self, row: SidecarRow) -> None:
         self.row = row
         self.hashes = bytearray()
-        """Of the files, one after the other; see `file_hash`."""
+        """Hashes of the files, one after the other; see `file_hash`."""
         self.size_bytes = 0
-        """Of the files."""
+        """Bytes of the files."""
 
     @property
     def is_whole(self) -> bool:

@@ -65,7 +65,7 @@ _NOTHING: Final = CountedColumns({})
 _PARTS_AT_ONCE: Final = 16
 
 _CONFIDENCE: Final = 0.954
-"""Of two standard deviations."""
+"""Confidence of two standard deviations."""
 
 
 class FileSource(NamedTuple):

@@ -16,10 +16,10 @@ from floecat.statistics.records import ExpressionTarget
 __all__ = ["ENGINE_KIND", "MOST_EXPRESSIONS", "Expression", "expression_of"]
 
 ENGINE_KIND: Final = "iceberg"
-"""Of the targets: the expressions are Iceberg's."""
+"""Engine of the targets: the expressions are Iceberg's."""
 
 MOST_EXPRESSIONS: Final = 100
-"""Of a table."""
+"""Most expressions of a table."""
 
 _TRANSFORMS: Final = frozenset({"bucket", "truncate", "year", "month", "day", "hour"})
 

@@ -80,7 +80,7 @@ class FileGroup(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """Of all of them."""
+        """The size of all files."""
         return sum(live.file.size_bytes for live in self.files)
 
 
@@ -88,7 +88,7 @@ class GroupResult(NamedTuple):
     """The result of a group."""
 
     summaries: Mapping[str, FileSummary]
-    """By file key."""
+    """Summaries by file key."""
     problems: Sequence[FileProblem] = ()
 
 
@@ -99,7 +99,7 @@ class GroupOrder(NamedTuple):
     storage: CatalogStorage
     files: tuple[LiveFile, ...]
     path: str
-    """Of the sidecar."""
+    """Path of the sidecar."""
     memory_bytes: int
     """Bytes that may be held of a file at a time."""
     only_small: bool = False
@@ -113,7 +113,7 @@ class WrittenGroup(NamedTuple):
     """The files together; None if none could be read."""
     sidecar: Sidecar | None = None
     keys: tuple[str, ...] = ()
-    """Of the files."""
+    """Keys of the files."""
     problems: tuple[FileProblem, ...] = ()
 
 

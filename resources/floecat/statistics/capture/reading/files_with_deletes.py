@@ -29,7 +29,7 @@ _STORAGE_ID = len("file-") + 64
 _BATCH: Final = 1_000
 
 _Constants = Mapping[int, Sequence[tuple[int, int, PrimitiveType]]]
-"""Of each partition spec its identity fields: place, source column and its type."""
+"""Identity fields of each partition spec: place, source column and its type."""
 
 
 class LiveFile(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class LiveFile(msgspec.Struct, frozen=True):
 
     @property
     def storage_id(self) -> str:
-        """Of the file as a target of statistics."""
+        """The id of the file as a target of statistics."""
         return self.key[:_STORAGE_ID]
 
 
@@ -74,7 +74,7 @@ def live_batches(
 def live_files(
     planner: Planner, storage: CatalogStorage, metadata: TableMetadata, snapshot_id: int
 ) -> list[LiveFile]:
-    """All of `live_batches`, each file once."""
+    """The files of `live_batches`, each once."""
     batches = live_batches(planner, storage, metadata, snapshot_id)
     return list({live.key: live for batch in batches for live in batch}.values())
 

@@ -31,9 +31,9 @@ class SidecarPart(NamedTuple):
 
     sidecar: Sidecar
     hashes: bytes | None
-    """Of the files, one after the other; None for all."""
+    """Hashes of the files, one after the other; None for all."""
     size_bytes: int
-    """Of the files."""
+    """Bytes of the files."""
 
 
 class Merged(NamedTuple):

@@ -52,7 +52,7 @@ class BuiltIndexes(msgspec.Struct, frozen=True):
     kept: int
     """Data files whose sidecar was there."""
     size_bytes: int
-    """Of the sidecars that were written."""
+    """Size of the sidecars that were written."""
     problems: Sequence[FileProblem]
     """Data files without a sidecar, and why."""
 

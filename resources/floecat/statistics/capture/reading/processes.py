@@ -26,7 +26,7 @@ Check: TypeAlias = Callable[[int], None]
 """Called with the number of files or sidecars that are done; raises to stop the work."""
 
 _BASE_MEMORY: Final = 1 << 30
-"""Of a process: its program, its threads, and sketches of a group."""
+"""Memory of a process: its program, its threads, and sketches of a group."""
 
 _ENVIRONMENT: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 """The other allocators of Arrow take memory in advance, and a process has a bound."""

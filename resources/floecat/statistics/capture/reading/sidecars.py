@@ -94,7 +94,7 @@ def write_sidecar(
 
 
 def read_summary(storage: CatalogStorage, sidecar: Sidecar) -> FilesSummary:
-    """All files of a sidecar together.
+    """The summary of all files of a sidecar.
 
     Raises:
         FileMissingError: it is gone.

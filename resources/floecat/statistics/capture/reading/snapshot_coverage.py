@@ -12,7 +12,7 @@ from floecat.store.statistics.captures import CaptureRow
 __all__ = ["PROBLEM", "CaptureCoverage", "coverage_of"]
 
 PROBLEM: Final = "problem"
-"""In the progress of a capture: why its statistics are partial."""
+"""Key in the progress of a capture: why its statistics are partial."""
 
 
 class CaptureCoverage(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):

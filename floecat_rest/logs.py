@@ -32,7 +32,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object for each record: `at` (UTC), `level`, `logger`, `message` and, if any, `exception`."""
+    """Formats a record as a JSON object: `at` (UTC), `level`, `logger`, `message`, perhaps `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Render a record."""

@@ -66,7 +66,7 @@ class CatalogStorages:
         return {row.id: self.of(row) for row in catalogs.list_all_accounts(conn)}
 
     def all_widened(self, conn: Connection) -> dict[UUID, CatalogStorage]:
-        """As `all`, each with artifacts, and with locations of other catalogs that mean the same files.
+        """The storages of `all` with artifacts, and locations of other catalogs that mean the same files.
 
         Catalogs of several accounts may have the same one.
         """

@@ -148,7 +148,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
 
 
 def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
-    """Build the application.
+    """Builds the application.
 
     Args:
         kernel: an open one, which the caller closes; None opens one at startup and closes it at shutdown.

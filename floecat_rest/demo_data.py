@@ -96,7 +96,7 @@ def is_wanted(url: str, warehouse: str, properties: Mapping[str, str] | None = N
 def load(
     url: str, warehouse: str, on_step: Callable[[str], None], properties: Mapping[str, str] | None = None
 ) -> None:
-    """Make what is missing of the demo data.
+    """Makes what is missing of the demo data.
 
     Args:
         url: the running service.

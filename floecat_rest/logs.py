@@ -35,7 +35,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as a JSON object: `at` (UTC), `level`, `logger`, `message`, perhaps `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Render a record."""
+        """Renders a record."""
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -48,7 +48,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(settings: LogSettings) -> None:
-    """Set up the logs of this process."""
+    """Sets up the logs of this process."""
     # No format names the place, thread or process of a call: not looking them up halves the cost of a line
     # (Logging HOWTO, "Optimization").
     logging._srcfile = None

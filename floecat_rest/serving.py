@@ -50,7 +50,7 @@ _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM.
+    """Serves until SIGINT or SIGTERM.
 
     Running requests then have `limits.shutdown-grace` to finish; 5 s later the process ends, whatever runs.
 
@@ -130,7 +130,7 @@ class Supervisor(Multiprocess):
         self._begun_at_s = time.monotonic()
 
     def keep_subprocess_alive(self) -> None:
-        """Look after all workers; called twice a second."""
+        """Looks after all workers; called twice a second."""
         for index, place in enumerate(self._places):
             worker = self.processes[index]
             now_s = time.monotonic()
@@ -155,7 +155,7 @@ class Supervisor(Multiprocess):
                 place.starts_at_s, place.started_at_s = None, now_s
 
     def join_all(self) -> None:
-        """Wait for the workers, and kill those that do not end in time."""
+        """Waits for the workers, and kills those that do not end in time."""
         grace_s = self.config.timeout_graceful_shutdown or 0
         deadline_s = time.monotonic() + grace_s + _END_AFTER_GRACE_S + 1
         for worker in self.processes:

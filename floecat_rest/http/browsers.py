@@ -28,7 +28,7 @@ _METHODS: Final = b"GET, HEAD, POST, PUT, DELETE"
 
 
 def guard_browsers(app: ASGIApp, gateway: GatewaySettings, *, forms: str) -> ASGIApp:
-    """Wrap an application according to the settings.
+    """Wraps an application according to the settings.
 
     Args:
         app: the application.

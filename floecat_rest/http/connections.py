@@ -32,11 +32,11 @@ class ClientConnection(Protocol):
         ...
 
     def tick(self) -> None:
-        """Check times and rates; called once a second."""
+        """Checks times and rates; called once a second."""
         ...
 
     def give_way(self) -> None:
-        """End at once, as another connection takes its place."""
+        """Ends at once, as another connection takes its place."""
         ...
 
 
@@ -71,7 +71,7 @@ class Connections:
         return min(self.limits.connections, descriptors - reserved)
 
     def add(self, connection: ClientConnection) -> bool:
-        """Take a new connection.
+        """Takes a new connection.
 
         At the bound it takes the place of the one that is silent or idle longest, else of the one whose body
         has been coming for longest.
@@ -95,7 +95,7 @@ class Connections:
         return True
 
     def discard(self, connection: ClientConnection) -> None:
-        """Forget a connection that was lost."""
+        """Forgets a connection that was lost."""
         self._open.pop(connection, None)
         self.silent.pop(connection, None)
         self.idle.pop(connection, None)
@@ -106,7 +106,7 @@ class Connections:
         return slowest if slowest.body_s else None
 
     def log(self, limit: str) -> None:
-        """Log that a bound was hit, once in 10 s for each, with the number of times since."""
+        """Logs that a bound was hit, once in 10 s for each, with the number of times since."""
         now_s = time.monotonic()
         logged_s, unlogged = self._last_logged.get(limit, (-_LOG_EVERY_S, 0))
         if now_s - logged_s < _LOG_EVERY_S:

@@ -58,7 +58,7 @@ class Dispatcher:
                 self._routes.add(route, {method: each for each in endpoints for method in each.methods})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answers a request."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return

@@ -60,7 +60,7 @@ class DocumentResponse:
         self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the answer."""
+        """Sends the answer."""
         parts = self._parts
         size = sum(map(len, parts))
         if self._status != 304:

@@ -194,7 +194,7 @@ def _challenge(error: errors.NotAuthorizedError) -> str:
 
 
 def _release(error: BaseException | None) -> None:
-    """Drop what an error refers to, now that it is logged.
+    """Drops what an error refers to, now that it is logged.
 
     Its traceback refers to the frame of who awaited the work of a thread, that to the future, and that to the
     error: the request and its body would stay in memory until the garbage collector comes.

@@ -41,7 +41,7 @@ class Answer:
         return {name.lower() for name, _ in self._headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the answer."""
+        """Sends the answer."""
         headers = [*self._headers]
         if self._status not in WITHOUT_BODY:
             length = str(len(self.body)).encode()

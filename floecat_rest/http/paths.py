@@ -44,7 +44,7 @@ class RawPaths:
         self._with_prefix = f"/v1/{encode_segment(default_prefix)}/"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Rewrite the path of a request and pass it on."""
+        """Rewrites the path of a request and passes it on."""
         if scope["type"] == ScopeType.HTTP:
             path = _raw_path(scope)
             if "//" in path:

@@ -42,7 +42,7 @@ class _NoTrailers(list[tuple[bytes, bytes]]):
     """Takes the headers after a body, which nothing reads."""
 
     def append(self, _: tuple[bytes, bytes]) -> None:
-        """Drop a header."""
+        """Drops a header."""
 
 
 _NO_TRAILERS = _NoTrailers()
@@ -63,7 +63,7 @@ class _AnswerTransport:
         self._head: bytes | None = None
 
     def write(self, data: bytes) -> None:
-        """Keep the head; send anything else, with the head before it."""
+        """Keeps the head; sends anything else, with the head before it."""
         if self._head is None and self._cycle.response_started:
             self._head = data
             return
@@ -74,18 +74,18 @@ class _AnswerTransport:
         self._transport.write(data)
 
     def end(self) -> None:
-        """Send what was kept: an answer to HEAD has no body."""
+        """Sends what was kept: an answer to HEAD has no body."""
         self.flush()
         self.release()
 
     def release(self) -> None:
-        """Drop what was not read of the request."""
+        """Drops what was not read of the request."""
         self._cycle.body = bytearray()
         # a circle of references otherwise, until the garbage collector comes
         self._cycle.transport = self._transport
 
     def flush(self) -> None:
-        """Send the head if it was kept."""
+        """Sends the head if it was kept."""
         if self._head:
             self._transport.write(self._head)
             self._head = b""
@@ -95,7 +95,7 @@ class _AnswerTransport:
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Send what was kept, and close the connection, or let it linger if the client still sends."""
+        """Sends what was kept, and closes the connection, or lets it linger if the client still sends."""
         self.flush()
         if self._cycle.response_complete and self._cycle.more_body:
             self._linger()
@@ -129,14 +129,14 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         self._unsent_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, or refuse it if there are too many."""
+        """Takes a connection, or refuses it if there are too many."""
         super().connection_made(transport)
         if not self._all.add(self):
             self._refuse_limit(503, "connections", "too many connections are open", ("Retry-After", "1"))
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the request of a client that is gone."""
+        """Stops the request of a client that is gone."""
         self._all.discard(self)
         self.pipeline.clear()
         super().connection_lost(exc)
@@ -145,7 +145,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self._running[1].add_done_callback(self._release)
 
     def _release(self, _: asyncio.Task[None]) -> None:
-        """Break circles of references: the garbage collector may be long in coming."""
+        """Breaks circles of references: the garbage collector may be long in coming."""
         if self._sending is not None:
             self._sending.release()
         self.cycle = self.scope = self.headers = None  # type: ignore[assignment]
@@ -153,7 +153,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         self._phase = "idle", None
 
     def data_received(self, data: bytes) -> None:
-        """Parse what a client sends."""
+        """Parses what a client sends."""
         if self._is_refused:
             self._discard(len(data))
             return
@@ -168,7 +168,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
                 self._refuse_limit(431, "head-bytes", "the head of the request is too large")
 
     def _parse(self, data: bytes) -> None:
-        """Parse; a request that asks for another protocol is answered in this one."""
+        """Parses; a request that asks for another protocol is answered in this one."""
         while data:
             try:
                 self.parser.feed_data(data)
@@ -182,7 +182,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
                 data = self._head_of_body + data
 
     def on_headers_complete(self) -> None:
-        """Check the head, and hand the request to the application."""
+        """Checks the head, and hands the request to the application."""
         if self._head_of_body:
             self._head_of_body = b""
             self.headers = _NO_TRAILERS
@@ -216,12 +216,12 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self._head_of_body = _head_of_body(headers)
 
     def on_message_complete(self) -> None:
-        """End the body, unless it is yet to be read."""
+        """Ends the body, unless it is yet to be read."""
         if not self._head_of_body:
             super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
+        """Takes a piece of a body."""
         self._unread_bytes = 0
         self._body_bytes += len(body)
         if self.cycle.response_complete:
@@ -231,7 +231,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or wait for it."""
+        """Goes on with the next request, or waits for it."""
         if self._sending is not None:
             self._sending.end()
         self.server_state.total_requests += 1
@@ -255,7 +255,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         )
 
     def give_way(self) -> None:
-        """End at once, as another connection takes its place; one that sends a body gets an answer.
+        """Ends at once, as another connection takes its place; one that sends a body gets an answer.
 
         Nothing looks after the connection from here on, so a client that does not read cannot hold it.
         """
@@ -268,7 +268,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def tick(self) -> None:
-        """Look after the connection, once a second."""
+        """Looks after the connection, once a second."""
         if self._is_slow_reader():
             self._all.log("body-bytes-per-second")
             self.transport.abort()
@@ -316,7 +316,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         self._refuse(status, f"Over the limit: {problem} (floecat.limits.{limit})", *headers)
 
     def _refuse(self, status: int, message: str, *headers: tuple[str, str]) -> None:
-        """Answer, and close the connection: where the next request would begin is unknown."""
+        """Answers, and closes the connection: where the next request would begin is unknown."""
         is_own_body = self.cycle is not None and self.cycle.more_body
         self._close_after_answer()
         cycle = self.cycle
@@ -342,7 +342,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         self._linger()
 
     def _linger(self) -> None:
-        """End the connection of a client that still sends: a close would reset it before it has read why."""
+        """Ends the connection of a client that still sends: a close would reset it before it has read why."""
         self._is_refused = True
         self.transport.write_eof()
 
@@ -354,7 +354,7 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def _close_after_answer(self) -> None:
-        """Read nothing more, and end the connection with the answer that is under way."""
+        """Reads nothing more, and ends the connection with the answer that is under way."""
         self._is_refused = True
         if self.cycle is not None:
             self.cycle.keep_alive = False

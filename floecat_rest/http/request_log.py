@@ -51,7 +51,7 @@ class RequestLog:
         self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and record its outcome."""
+        """Passes a request on and records its outcome."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
@@ -93,7 +93,7 @@ class RequestLog:
 
 
 def assign_request_id(scope: Any) -> str:
-    """Put the id into the ASGI scope: the client's own if it sends a sane one, else a new one."""
+    """Puts the id into the ASGI scope: the client's own if it sends a sane one, else a new one."""
     sent = next((value for name, value in scope["headers"] if name == _ID_HEADER), b"")
     request_id = sent.decode() if _SANE_ID.fullmatch(sent) else str(uuid_utils.uuid7())
     scope[_ID_KEY] = request_id

@@ -89,7 +89,7 @@ class HttpServices(Services):
     """Descriptions of the API that `/schema` serves. Set by the application."""
 
     def __post_init__(self) -> None:
-        """Make what needs only settings."""
+        """Makes what needs only settings."""
         super().__post_init__()
         # one answer must not evict more than a quarter of the others
         self.documents = Documents(self.memory.cache("answers", largest_part=_LARGEST_ANSWER_PART))
@@ -248,7 +248,7 @@ def list_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
 
 
 def decode_body(body: bytes, kind: type[T]) -> T:
-    """Read a body. Unknown fields are ignored, as the specification grows, unless the struct forbids them.
+    """Reads a body. Unknown fields are ignored, as the specification grows, unless the struct forbids them.
 
     Raises:
         BadRequestError: it is not valid JSON in UTF-8, nested too deeply, not of this form, has too many
@@ -275,7 +275,7 @@ def decode_body(body: bytes, kind: type[T]) -> T:
 
 
 def check_media_type(content_type: str | None) -> None:
-    """Refuse a body that is declared to be something other than JSON. Some clients declare nothing.
+    """Refuses a body that is declared to be something other than JSON. Some clients declare nothing.
 
     Raises:
         UnsupportedMediaTypeError: the declared type is not JSON.

@@ -33,7 +33,7 @@ class RouteTable(Generic[E]):
         self._root: _Node[E] = _Node()
 
     def add(self, route: HTTPRoute, methods: Mapping[str, E]) -> None:
-        """Add the endpoints of a path, by method."""
+        """Adds the endpoints of a path, by method."""
         names = [part.name for part in route.path_components if not isinstance(part, str)]
         node = self._root
         if not names:

@@ -42,7 +42,7 @@ class FastLoadAnswers:
         self._path_template = path_template
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a load, or pass the request on."""
+        """Answers a load, or passes the request on."""
         answer = await self._answer(scope) if scope["type"] == ScopeType.HTTP else None
         if answer is None:
             await self._app(scope, receive, send)

@@ -22,7 +22,7 @@ class Descriptions:
     """OpenAPI documents of an application, as objects, JSON and YAML, and the page that shows them."""
 
     def __init__(self, routes: Sequence[BaseRoute], gateway: GatewaySettings) -> None:
-        """Describe an application.
+        """Describes an application.
 
         Args:
             routes: of the application.

@@ -41,13 +41,13 @@ class AdmittedRequest:
         self._held.__exit__(*error)
 
     def release(self) -> None:
-        """Give everything back: an answer is sent as fast as the client reads it, which is no work."""
+        """Gives everything back: an answer is sent as fast as the client reads it, which is no work."""
         self._held.release()
         if self._turn is not None:
             self._turn.release()
 
     async def hold(self, size_bytes: int) -> None:
-        """Hold memory for a part of the body.
+        """Holds memory for a part of the body.
 
         Raises:
             UnavailableError: other requests held the memory all the time.
@@ -55,7 +55,7 @@ class AdmittedRequest:
         await self._held.take_async(size_bytes)
 
     async def take_turn(self, size_bytes: int) -> None:
-        """Wait for the turn of a large body.
+        """Waits for the turn of a large body.
 
         Raises:
             UnavailableError: others had it all the time.
@@ -64,7 +64,7 @@ class AdmittedRequest:
         await self._turn.take_async(size_bytes)
 
     async def run(self, work: Callable[[], T], waits_for: WaitsFor = "store", *, at_once: bool = False) -> T:
-        """Run work in a thread; see `RequestThreads.run`.
+        """Runs work in a thread; see `RequestThreads.run`.
 
         Raises:
             UnavailableError: no thread was free for it in time, or too many calls wait already.

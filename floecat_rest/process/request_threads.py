@@ -58,7 +58,7 @@ class BoundedThreads(Threads):
         self._most_of_store = most_of_store
 
     def submit(self, function: Callable[[], T], *, store: str | None = None) -> asyncio.Future[T]:
-        """Run a function in a thread. To be called in the thread of a running event loop.
+        """Runs a function in a thread. To be called in the thread of a running event loop.
 
         Args:
             function: the function.
@@ -90,7 +90,7 @@ class BoundedThreads(Threads):
             call.fail(refusal)
 
     def _forget(self, call: ThreadCall, timer: asyncio.TimerHandle, future: asyncio.Future[Any]) -> None:
-        """Drop what refers to a call that is done, or whose caller is gone: it holds the whole request."""
+        """Drops what refers to a call that is done, or whose caller is gone: it holds the whole request."""
         timer.cancel()
         if future.cancelled():
             self.withdraw(call)
@@ -145,7 +145,7 @@ class RequestThreads:
         store: str | None = None,
         at_once: bool = False,
     ) -> T:
-        """Run work in a thread, or on the event loop, in the context of the caller.
+        """Runs work in a thread, or on the event loop, in the context of the caller.
 
         The working memory of the request stays taken until the work has returned, also where the client is
         gone by then.
@@ -171,7 +171,7 @@ class RequestThreads:
         return await self._all[waits_for].submit(call, store=store)
 
     def shutdown(self) -> None:
-        """End the threads once what was submitted is done, but leave behind those that hang."""
+        """Ends the threads once what was submitted is done, but leaves behind those that hang."""
         # all of them end within the same time
         for wait in (False, True):
             for threads in self._all.values():

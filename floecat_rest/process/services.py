@@ -29,7 +29,7 @@ class Services:
     """Likewise."""
 
     def __post_init__(self) -> None:
-        """Make what needs only settings.
+        """Makes what needs only settings.
 
         Raises:
             SettingsError: `auth-mode=oidc` has no usable source of keys.

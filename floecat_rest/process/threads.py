@@ -40,7 +40,7 @@ class ThreadCall(Waiter):
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
     def run(self) -> None:
-        """Run in this thread, unless the caller is gone."""
+        """Runs in this thread, unless the caller is gone."""
         if self.future.done():
             return
         result: object = None
@@ -59,7 +59,7 @@ class ThreadCall(Waiter):
             return
 
     def fail(self, error: BaseException) -> None:
-        """Raise an error in the caller, unless it is gone."""
+        """Raises an error in the caller, unless it is gone."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -83,7 +83,7 @@ class _Thread(threading.Thread):
         self.ends = False
 
     def wake(self) -> None:
-        """Have the thread, which is idle or new, look for a call, or end.
+        """Has the thread, which is idle or new, look for a call, or end.
 
         Raises:
             RuntimeError: it is new, and the system starts no more threads.
@@ -94,7 +94,7 @@ class _Thread(threading.Thread):
             self._is_idle.release()
 
     def run(self) -> None:
-        """Run calls until the thread is to end."""
+        """Runs calls until the thread is to end."""
         while True:
             call = self._next_call(self, None)
             # an idle thread has no call, so it does not keep the last request alive
@@ -139,7 +139,7 @@ class Threads:
             return len(self.gate)
 
     def start(self, call: ThreadCall) -> tuple[bool, ThreadCall | None]:
-        """Have a thread run a call. To be called on the event loop.
+        """Has a thread run a call. To be called on the event loop.
 
         Returns:
             Whether it waits; and the call that found no place to wait: this one or another one.
@@ -165,7 +165,7 @@ class Threads:
         return True, None
 
     def withdraw(self, call: ThreadCall) -> bool:
-        """Take a call back; `False` if a thread has it."""
+        """Takes a call back; `False` if a thread has it."""
         with self._counting:
             if call in self._granted:
                 self._granted.remove(call)
@@ -174,7 +174,7 @@ class Threads:
             return self.gate.withdraw(call)
 
     def shutdown(self, *, wait: bool = True) -> None:
-        """End the threads once their calls are done, but leave behind those that hang."""
+        """Ends the threads once their calls are done, but leaves behind those that hang."""
         if not self._closed:
             self._ends_at_s = time.monotonic() + self._ends_within_s
             with self._counting:
@@ -202,7 +202,7 @@ class Threads:
         return thread
 
     def _wake(self, thread: _Thread | None) -> bool:
-        """Wake or start a thread, if there is one.
+        """Wakes or starts a thread, if there is one.
 
         Returns:
             False if the system starts no more threads. Those that are there take the call when they can.

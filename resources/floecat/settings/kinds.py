@@ -45,7 +45,7 @@ class Duration(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read an ISO-8601 duration such as ``PT30M`` or ``P1DT12H``.
+        """Reads an ISO-8601 duration such as ``PT30M`` or ``P1DT12H``.
 
         Raises:
             ValueError: the text is not a duration of that form.

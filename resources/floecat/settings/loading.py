@@ -94,7 +94,7 @@ def load_settings(
 
 
 def check_rules(settings: Settings) -> None:
-    """Refuse combinations that contradict themselves or are unsafe.
+    """Refuses combinations that contradict themselves or are unsafe.
 
     Raises:
         SettingsError: a rule does not hold.

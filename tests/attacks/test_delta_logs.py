@@ -47,7 +47,7 @@ def features(count: int) -> bytes:
 
 
 def test_logs_are_registered_and_loaded(start_attacked: Callable[..., AttackedService]) -> None:
-    """They would decode to 2 GB of texts, 1 GB of nulls, and 1 GB of objects."""
+    """They would decode to 2 GB of texts, 1 GB of nulls, and 1 GB of objects, or hold the interpreter."""
     service = start_attacked(
         FLOECAT_GATEWAY_DELTA_COMPAT_WAIT="PT1S", FLOECAT_LIMITS_WORKING_MEMORY_WAIT_MS="1000"
     )
@@ -56,6 +56,8 @@ def test_logs_are_registered_and_loaded(start_attacked: Callable[..., AttackedSe
         "texts": (f"{0:020}.checkpoint.parquet", checkpoint(2000)),
         "lines": (COMMIT, commit_bytes(PROTOCOL, metadata()) + b"{}\n" * 10_000_000),
         "features": (COMMIT, features(10_000_000)),
+        "provenance": (COMMIT, commit_bytes(PROTOCOL, {"commitInfo": {"a": "\n" * 15_000_000}})),
+        "broken": (COMMIT, commit_bytes(PROTOCOL, metadata()) + b"{}\n" * 1_900_000 + b"{"),
     }
     # each attacker has logs of its own: those of one table would be read by one of them, and the others wait
     tables = [[f"{name}{number}" for name in logs] for number in range(_ATTACKERS)]

@@ -98,10 +98,10 @@ class _JsonFile:
     def __init__(self, text: LogText, meter: ReadMeter) -> None:
         meter.add_lines(text.data)
         self._text = text
-        self._limits = meter.bounds.limits
+        self._bounds = meter.bounds
 
     def header(self) -> LogHeader:
-        return read_header(self._text.data, location=self._text.location, limits=self._limits)
+        return read_header(self._text.data, location=self._text.location, bounds=self._bounds)
 
     def has_columns(self, action: str, names: Iterable[str]) -> bool:  # noqa: ARG002
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -194,7 +195,8 @@ def _parsed_plain(data: bytes, schema: pa.Schema, location: str, skipped: int) -
 def _plain(data: bytes, location: str) -> bytes:
     """The same lines with nothing but adds and removes, and of these the fields that are read."""
     plain = []
-    for number, text in enumerate(data.split(b"\n"), start=1):
+    for number, ended in enumerate(BytesIO(data), start=1):
+        text = ended.removesuffix(b"\n")
         try:
             line = _decoded(text) if text else _NO_FILE
             if line != _NO_FILE:
@@ -253,12 +255,12 @@ def _line_lengths(data: bytes) -> Rows:
 
 def _broken_line(data: bytes, schema: pa.Schema) -> int:
     """The number of the first line that cannot be parsed, counted from 1."""
-    lines = data.split(b"\n")
-    first, end = 0, len(lines)
+    starts = np.append(0, np.cumsum(_line_lengths(data) + 1))
+    first, end = 0, len(starts) - 1
     while end - first > 1:
         middle = (first + end) // 2
         try:
-            deque(_parse(b"\n".join(lines[first:middle]), schema), maxlen=0)
+            deque(_parse(data[starts[first] : starts[middle]], schema), maxlen=0)
         except pa.ArrowInvalid:
             end = middle
         else:

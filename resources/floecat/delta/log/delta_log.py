@@ -45,6 +45,7 @@ from floecat.delta.protocol.paths import PathReader
 from floecat.errors import InvalidDeltaTableError, UnsupportedDeltaTableError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
+from floecat.iceberg.values.large_bytes import is_blank
 from floecat.working_memory import take_memory
 
 __all__ = ["DeltaLog", "LogListing"]
@@ -202,7 +203,7 @@ class DeltaLog:
         history: list[tuple[int, Metadata | None]] = []
         files = [file for version in followers for file in listing.commits(version - 1, version)]
         for version, text in zip(followers, self._reader.read_all(files), strict=True):
-            if has_metadata(text.data) or not text.data.strip():
+            if has_metadata(text.data) or is_blank(text.data):
                 try:
                     history.append((version, self._header(text).metadata))
                 except DamagedFileError as error:
@@ -406,7 +407,7 @@ class DeltaLog:
 
     def _header(self, text: LogText) -> LogHeader:
         with damage_of(text.location):
-            header = read_header(text.data, location=text.location, limits=self.bounds.limits)
+            header = read_header(text.data, location=text.location, bounds=self.bounds)
             if _FROM_START.search(text.location) and not (header.protocol and header.metadata):
                 raise InvalidDeltaTableError(
                     f"Log compaction {text.location} lacks the protocol or the metadata"

@@ -13,10 +13,12 @@ from urllib.parse import unquote
 
 import msgspec
 
+from floecat.delta.log.log_bounds import LogBounds
 from floecat.delta.log.lone_surrogates import without_lone_surrogates
 from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
 from floecat.errors import IllegalArgumentError, InvalidDeltaTableError, PayloadTooLargeError
 from floecat.iceberg.values.json_checks import check_json, is_nested_deeper
+from floecat.iceberg.values.large_bytes import count_byte, find_bytes, is_blank
 from floecat.settings.limits import LimitSettings
 
 __all__ = ["LogHeader", "check_header_bytes", "has_metadata", "header_of_rows", "read_header"]
@@ -118,23 +120,24 @@ _KEYS: Final = (_METADATA_KEY, b'"protocol"', b'"commitInfo"', b'"sidecar"', b'"
 
 def has_metadata(data: bytes) -> bool:
     """Whether a commit may set the metadata: a cheap test with false positives."""
-    return _METADATA_KEY in data
+    return find_bytes(data, _METADATA_KEY) >= 0
 
 
-def read_header(data: bytes, *, location: str, limits: LimitSettings) -> LogHeader:
+def read_header(data: bytes, *, location: str, bounds: LogBounds) -> LogHeader:
     """Reads what a commit, a log compaction or a JSON checkpoint holds besides adds and removes.
 
     Args:
         location: where it is, for messages.
-        limits: bounds the lines that hold such actions.
+        bounds: of the lines that hold such actions.
 
     Raises:
         InvalidDeltaTableError: the file is empty, or a line that may hold such an action is malformed.
         PayloadTooLargeError: these lines are too long.
+        TooLargeError: one is too long for a request.
     """
-    if not data or data.isspace():
+    if is_blank(data):
         raise InvalidDeltaTableError(f"File {location} of the log is empty")
-    return _header(_lines(data, location, limits))
+    return _header(_lines(data, location, bounds))
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], *, location: str) -> LogHeader:
@@ -167,11 +170,12 @@ def check_header_bytes(size: int, location: str, limits: LimitSettings) -> None:
         )
 
 
-def _lines(data: bytes, location: str, limits: LimitSettings) -> list[_Line]:
+def _lines(data: bytes, location: str, bounds: LogBounds) -> list[_Line]:
     lines = []
+    limits = bounds.limits
     held = 0
     for start, end in _found(data):
-        text = data[start:end]
+        text = bounds.line(data, start, end)
         try:
             if is_nested_deeper(text, limits.nesting):
                 raise RecursionError
@@ -186,7 +190,7 @@ def _lines(data: bytes, location: str, limits: LimitSettings) -> list[_Line]:
                 check_json(text.replace(bytes(raw.commit_info), b"null"))
             line.commit_info = _commit_info(bytes(raw.commit_info))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IllegalArgumentError) as error:
-            number = data.count(b"\n", 0, start) + 1
+            number = count_byte(data, b"\n", start) + 1
             problem = _problem(error, limits)
             raise InvalidDeltaTableError(f"Line {number} of {location} {problem}") from None
         lines.append(line)
@@ -216,14 +220,14 @@ def _problem(error: Exception, limits: LimitSettings) -> str:
 
 def _found(data: bytes) -> Iterator[tuple[int, int]]:
     """Start and end of the lines that contain a key. Some contain it elsewhere; decoding sorts them out."""
-    places = {key: data.find(key) for key in _KEYS}
+    places = {key: find_bytes(data, key) for key in _KEYS}
     while found := [place for place in places.values() if place >= 0]:
-        end = data.find(b"\n", min(found))
+        end = find_bytes(data, b"\n", min(found))
         end = len(data) if end < 0 else end
         yield data.rfind(b"\n", 0, min(found)) + 1, end
         for key, place in places.items():
             if 0 <= place < end:
-                places[key] = data.find(key, end)
+                places[key] = find_bytes(data, key, end)
 
 
 def _header(lines: Sequence[_Line]) -> LogHeader:
@@ -281,7 +285,7 @@ def _commit_info(data: bytes) -> CommitInfo | None:
         return None
     if not data.startswith(b"{"):
         return CommitInfo()
-    if any(data.count(key) > 1 for key in _PROVENANCE_KEYS):
+    if any(_is_twice(data, key) for key in _PROVENANCE_KEYS):
         check_json(data)
     found = _PROVENANCE.decode(data)
     return CommitInfo(
@@ -289,6 +293,11 @@ def _commit_info(data: bytes) -> CommitInfo | None:
         in_commit_timestamp_ms=_whole_number(found.in_commit_timestamp),
         operation=_short_text(found.operation),
     )
+
+
+def _is_twice(data: bytes, key: bytes) -> bool:
+    first = find_bytes(data, key)
+    return first >= 0 and find_bytes(data, key, first + 1) >= 0
 
 
 def _whole_number(raw: msgspec.Raw) -> int | None:

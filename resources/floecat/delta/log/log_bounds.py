@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from floecat.errors import UnsupportedDeltaTableError
 from floecat.iceberg.values.bounds import process_bounds
+from floecat.iceberg.values.json_checks import has_more_elements
+from floecat.iceberg.values.large_bytes import count_byte
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import take_memory
 
@@ -58,6 +60,26 @@ class LogBounds:
                 f"its log takes more than {most} bytes (floecat.limits.delta-log-bytes-in-request)"
             )
 
+    def line(self, data: bytes, start: int, end: int) -> bytes:
+        """A line of a log. A load leaves those to the pipeline whose decoding holds the interpreter for long.
+
+        Raises:
+            TooLargeError: with the setting.
+        """
+        longest, elements = self.limits.delta_line_bytes_in_request, self.limits.elements
+        if self.in_request and end - start > longest:
+            raise TooLargeError(
+                f"a line of its log has more than {longest} bytes"
+                " (floecat.limits.delta-line-bytes-in-request)"
+            )
+        line = data[start:end]
+        if self.in_request and has_more_elements(line, elements, 10 * elements):
+            raise TooLargeError(
+                f"an array or object in its log has more than {elements} elements, or those of a line together"
+                " ten times as many (floecat.limits.elements)"
+            )
+        return line
+
     def check_schemas(self, schemas: Iterable[str]) -> None:
         """Leaves to the pipeline schemas that take a request too long to translate.
 
@@ -102,4 +124,4 @@ class ReadMeter:
 
     def add_lines(self, data: bytes) -> None:
         """Counts a file of JSON lines."""
-        self.add(len(data) + ROW_BYTES * data.count(b"\n"))
+        self.add(len(data) + ROW_BYTES * count_byte(data, b"\n"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from floecat.errors import IllegalArgumentError
 from floecat.iceberg.values.bounds import process_bounds
 from floecat.iceberg.values.json_keys import has_repeated_keys
+from floecat.iceberg.values.large_bytes import count_byte
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +52,7 @@ def check_json(data: bytes) -> None:
 
 def is_nested_deeper(data: bytes, levels: int) -> bool:
     """Whether JSON has more than this many levels of arrays and objects."""
-    if data.count(b"[") + data.count(b"{") <= levels:
+    if count_byte(data, b"[") + count_byte(data, b"{") <= levels:
         return False
     import numpy as np
 
@@ -87,7 +88,7 @@ def has_more_elements(data: bytes, of_one: int, in_all: int) -> bool:
 
     False if it is not valid.
     """
-    if data.count(b",") < of_one:
+    if count_byte(data, b",") < of_one:
         return False
     import numpy as np
 

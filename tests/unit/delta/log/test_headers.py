@@ -6,6 +6,7 @@ import tracemalloc
 import pytest
 
 from floecat.delta.log.headers import LogHeader, has_metadata, header_of_rows, read_header
+from floecat.delta.log.log_bounds import LogBounds
 from floecat.delta.protocol.actions import CommitInfo, Metadata, Protocol
 from floecat.errors import InvalidDeltaTableError, PayloadTooLargeError
 from floecat.settings.limits import LimitSettings
@@ -15,7 +16,7 @@ LOCATION = "s3://bucket/t/_delta_log/00000000000000000003.json"
 
 
 def read(data: bytes) -> LogHeader:
-    return read_header(data, location=LOCATION, limits=LimitSettings())
+    return read_header(data, location=LOCATION, bounds=LogBounds())
 
 
 def test_what_a_commit_says_beside_its_files() -> None:
@@ -119,12 +120,12 @@ def test_a_line_has_a_bounded_number_of_levels(rest: bytes, most: int) -> None:
         return b'{"commitInfo":' + b"[" * (levels - 1) + b"]" * (levels - 1) + rest + b"}"
 
     limits = LimitSettings(nesting=most)
-    assert read_header(line(most), location="l", limits=limits).commit_info == CommitInfo()
+    assert read_header(line(most), location="l", bounds=LogBounds(limits)).commit_info == CommitInfo()
     for levels in (most + 1, 100_000):
         with pytest.raises(
             InvalidDeltaTableError, match=rf"more than {most} levels \(floecat.limits.nesting\)"
         ):
-            read_header(line(levels), location="l", limits=limits)
+            read_header(line(levels), location="l", bounds=LogBounds(limits))
 
 
 @pytest.mark.parametrize(
@@ -219,11 +220,11 @@ def test_lines_that_become_objects_are_bounded() -> None:
     limits = LimitSettings(delta_header_bytes=3 * len(line))
     # lines of files do not count, nor those that hold a key as something else
     files = commit_bytes(*[add("f", partitionValues={"protocol": "x"})] * 50)
-    assert read_header(files + line * 3, location=LOCATION, limits=limits).protocol
+    assert read_header(files + line * 3, location=LOCATION, bounds=LogBounds(limits)).protocol
     with pytest.raises(PayloadTooLargeError, match=r"floecat\.limits\.delta-header-bytes"):
-        read_header(line * 4, location=LOCATION, limits=limits)
+        read_header(line * 4, location=LOCATION, bounds=LogBounds(limits))
     with pytest.raises(PayloadTooLargeError, match=r"floecat\.limits\.delta-header-bytes"):
-        read_header(commit_bytes(metadata("x" * 400)), location=LOCATION, limits=limits)
+        read_header(commit_bytes(metadata("x" * 400)), location=LOCATION, bounds=LogBounds(limits))
 
 
 @pytest.mark.parametrize(
@@ -244,4 +245,4 @@ def test_a_raised_bound_leads_to_one_that_is_named() -> None:
     data = commit_bytes(PROTOCOL, metadata("x" * (17 << 20)))
     limits = LimitSettings(delta_header_bytes=64 << 20)
     with pytest.raises(InvalidDeltaTableError, match=r"Line 2 .*\(floecat\.limits\.json-text-bytes\)"):
-        read_header(data, location=LOCATION, limits=limits)
+        read_header(data, location=LOCATION, bounds=LogBounds(limits))

@@ -52,6 +52,19 @@ def test_schemas_of_all_versions_count_in_a_request() -> None:
         LogBounds(limits, in_request=True).check_schemas(["x" * 100, "y"])
 
 
+def test_a_request_leaves_long_lines() -> None:
+    limits = LimitSettings(delta_line_bytes_in_request=100, elements=10)
+    data = b"{}\n" + b"x" * 100 + b"\n" + b"1," * 9
+    for line in ((3, 103), (104, len(data))):
+        assert LogBounds(limits, in_request=True).line(data, *line) == data[slice(*line)]
+    with pytest.raises(TooLargeError, match=r"100 .* \(floecat\.limits\.delta-line-bytes-in-request\)"):
+        LogBounds(limits, in_request=True).line(data, 3, 104)
+    many = b'{"protocol":{"readerFeatures":[' + b"1," * 10 + b"1]}}"
+    with pytest.raises(TooLargeError, match=r"10 elements.* \(floecat\.limits\.elements\)"):
+        LogBounds(limits, in_request=True).line(many, 0, len(many))
+    assert LogBounds(limits).line(data + many, 0, len(data + many)) == data + many
+
+
 def test_empty_lines_count_as_rows() -> None:
     ReadMeter(LogBounds(LIMITS)).add_lines(b"{}\n" * (1000 // (ROW_BYTES + 3)))
     with pytest.raises(UnsupportedDeltaTableError):

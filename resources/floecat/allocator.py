@@ -4,13 +4,15 @@ glibc keeps what is freed in the middle of its heaps, in up to eight heaps for e
 size of a service stays at its peak. `malloc_trim` gives whole free pages back, once the garbage collector has
 freed what is in cycles. It leaves the free end of all heaps but one, which by default grows to 64 MiB, once a
 block of 32 MiB was freed: both thresholds are fixed here (mallopt(3)).
+
+Arrow allocates by it too: in its own allocator, each thread keeps what it freed.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import sys
+import os
 from functools import cache
 from threading import Lock, Timer
 from typing import Final
@@ -36,6 +38,7 @@ def limit_heaps() -> None:
     """Bounds the number of heaps and what each keeps, for good. Does nothing without glibc."""
     libc = _glibc()
     if libc is not None:
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when it is imported
         libc.mallopt(_M_ARENA_MAX, _HEAPS)
         libc.mallopt(_M_TRIM_THRESHOLD, _FREE_END_BYTES)
         libc.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
@@ -57,8 +60,6 @@ def _trim() -> None:
         _planned = None
     # requests are in cycles of references, which the collector seldom looks for by itself
     gc.collect()
-    if (arrow := sys.modules.get("pyarrow")) is not None:
-        arrow.default_memory_pool().release_unused()  # it has an allocator of its own
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)

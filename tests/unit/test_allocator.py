@@ -46,6 +46,31 @@ for _ in range(3):
 print(resident_mib() - before)
 """
 
+_OF_ARROW = """
+import pyarrow as pa
+
+ends, done = threading.Event(), threading.Semaphore(0)
+
+def work():
+    blocks = [pa.array([b"x" * 50_000]) for _ in range(1_000)]
+    del blocks
+    done.release()
+    ends.wait()  # threads of a service stay
+
+before = resident_mib()
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    done.acquire()
+trim_soon()
+deadline = time.monotonic() + 30
+while resident_mib() > before + 150 and time.monotonic() < deadline:
+    time.sleep(0.05)
+print(resident_mib() - before)
+ends.set()
+"""
+
 
 def test_freed_memory_goes_back_to_the_system() -> None:
     assert _run(_PEAK) >= 150
@@ -53,6 +78,10 @@ def test_freed_memory_goes_back_to_the_system() -> None:
 
 def test_large_blocks_of_threads_go_back_at_once() -> None:
     assert _run(_IN_THREADS) <= 150  # about 350 without
+
+
+def test_memory_of_arrow_goes_back_whatever_thread_had_it() -> None:
+    assert _run(_OF_ARROW) <= 150  # about 400 in its own allocator
 
 
 def _run(code: str) -> int:

@@ -69,8 +69,8 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     `data-file-footer-bytes`."""
 
     delta_line_bytes_in_request: Annotated[int, size()] = 32 * _MIB
-    """Longest line of a Delta log with protocol, metadata or provenance that a load reads; `elements` bounds it
-    there as well. With more, see `data-file-footer-bytes`."""
+    """Longest line of a Delta log with protocol, metadata or provenance that a load reads; `elements` bounds
+    it there as well. With more, see `data-file-footer-bytes`."""
 
     delta_schema_bytes_in_request: Annotated[int, size()] = 4 * _MIB
     """Most characters of the schemas, of all versions, that a load of a Delta table translates. With more,

@@ -1,7 +1,7 @@
 """Search in large bytes, by blocks between which other threads run.
 
-Methods of `bytes` hold the interpreter until they end: tens of milliseconds for a file of 50 MB, and a request
-that comes meanwhile waits for several of them.
+Methods of `bytes` hold the interpreter until they end: tens of milliseconds for a file of 50 MB, and a
+request that comes meanwhile waits for several of them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ def find_bytes(data: bytes, wanted: bytes, start: int = 0) -> int:
 def count_byte(data: bytes, wanted: bytes, end: int | None = None) -> int:
     """How often one byte is there before `end`."""
     end = len(data) if end is None else end
-    return sum(
-        data.count(wanted, at, min(at + _BLOCK_BYTES, end)) for at in range(0, end, _BLOCK_BYTES)
-    )
+    return sum(data.count(wanted, at, min(at + _BLOCK_BYTES, end)) for at in range(0, end, _BLOCK_BYTES))
 
 
 def is_blank(data: bytes) -> bool:

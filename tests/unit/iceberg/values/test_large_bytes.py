@@ -42,5 +42,6 @@ def test_nothing_and_what_is_not_there() -> None:
 
 
 def test_blanks() -> None:
-    assert is_blank(b"") and is_blank(b" \r\n" * MIB)
+    assert is_blank(b"")
+    assert is_blank(b" \r\n" * MIB)
     assert not is_blank(b" " * 2 * MIB + b"a")

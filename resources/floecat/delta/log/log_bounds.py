@@ -61,7 +61,7 @@ class LogBounds:
             )
 
     def line(self, data: bytes, start: int, end: int) -> bytes:
-        """A line of a log. A load leaves those to the pipeline that would hold the interpreter.
+        """A line of a log. A load leaves to the pipeline what would hold the interpreter.
 
         Raises:
             TooLargeError: with the setting.

@@ -14,11 +14,15 @@ JOBS   ?= 2
 ARGS   ?=
 # The engines of `make test-engines`: folders of tests/engines.
 ENGINE ?=
+ENGINES = $(if $(ENGINE),$(ENGINE:%=tests/engines/%),tests/engines)
+# The tests of `make test-only`: files and folders.
+TESTS  ?=
 BENCHMARKS ?= start load commit writers workloads churn memory manifests delta lance purge events table_assets
-PIP     = $(BIN)/python -m pip --disable-pip-version-check
+PIP     = $(BIN)/python .ci/pip-progress
+SHORT  := -m "not scale and not engines"
 
 .DEFAULT_GOAL := help
-.PHONY: help install up wheel test test-scale test-engines compose-smoke check format bench lock clean
+.PHONY: help install up wheel test test-only test-scale test-engines compose-smoke check format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -32,13 +36,13 @@ $(VENV)/pyvenv.cfg:
 	  { rm -rf $(VENV); echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
 
 $(STAMP): pyproject.toml constraints.txt $(APART) | $(VENV)/pyvenv.cfg
-	@echo "Installing Floecat and all that its tests need into $(VENV): 3.6 GB, a few minutes the first time"
+	@echo "Installing Floecat and all that its tests need into $(VENV): 3.6 GB, up to half an hour on a slow machine"
 	@$(PIP) install --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@$(PIP) install --no-deps --requirement $(APART)
 	@touch $@ $(UP_STAMP)
 
 $(UP_STAMP): pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
-	@echo "Installing Floecat, Dagster and PyIceberg into $(VENV): 0.7 GB, a few minutes the first time"
+	@echo "Installing Floecat, Dagster and PyIceberg into $(VENV): 0.7 GB, up to ten minutes on a slow machine"
 	@$(PIP) install --constraint constraints.txt --editable '.[$(UP_EXTRAS)]'
 	@touch $@
 
@@ -62,8 +66,13 @@ format: $(STAMP) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 test: check ## Run the checks and all tests but the long ones (ARGS="tests/unit -k name" chooses)
-	@.ci/install-programs
-	$(BIN)/python -m pytest -m "not scale and not engines" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@.ci/install-programs $(if $(ARGS),$(SHORT) $(ARGS))
+	$(BIN)/python -m pytest $(SHORT) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-only: $(STAMP) ## Run chosen tests without the checks (TESTS="tests/unit/store" ARGS="-k name")
+	@test -n "$(TESTS)" || { echo 'Which tests? As in: make test-only TESTS=tests/unit/store' >&2; exit 2; }
+	@.ci/install-programs $(SHORT) $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest $(SHORT) $(TESTS) $(ARGS)
 
 test-scale: $(STAMP) ## Run the long tests
 	@.ci/install-programs
@@ -73,8 +82,8 @@ test-scale: $(STAMP) ## Run the long tests
 	  $(BIN)/python -m pytest tests/contract -n $(JOBS) --dist loadfile $(ARGS)
 
 test-engines: $(STAMP) ## Run flows of real engines: Trino, Spark 4.1, Flink, Rust, Go, Keycloak (ENGINE="trino flink" chooses); needs JDKs, Maven, Go, Rust
-	@.ci/install-programs
-	$(BIN)/python -m pytest -m engines $(if $(ENGINE),$(ENGINE:%=tests/engines/%),tests/engines) $(ARGS)
+	@.ci/install-programs -m engines $(ENGINES) $(ARGS)
+	$(BIN)/python -m pytest -m engines $(ENGINES) $(ARGS)
 
 bench: $(STAMP) ## Measure the service on this machine, a line of JSON each (BENCHMARKS="start load" chooses; "planning statistics" take long)
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done

@@ -11,6 +11,7 @@ from tests.services.azure import azure_server
 from tests.services.catalog import catalog_server, pytest_runtest_makereport, start_catalog
 from tests.services.gcs import gcs_server
 from tests.services.postgres import own_postgres_server, postgres_server, postgres_url
+from tests.services.programs import pytest_report_collectionfinish
 from tests.services.s3 import other_s3_server, s3_bucket, s3_server
 from tests.services.stores import upgraded_database, upgraded_store
 
@@ -22,6 +23,7 @@ __all__ = [
     "own_postgres_server",
     "postgres_server",
     "postgres_url",
+    "pytest_report_collectionfinish",
     "pytest_runtest_makereport",
     "s3_bucket",
     "s3_server",

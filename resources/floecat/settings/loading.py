@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ import msgspec
 from floecat.errors import SettingsError
 from floecat.settings.fields import ROOT, LeafField, SettingsGroup, leaf_fields
 from floecat.settings.groups.root import Settings
+from floecat.suggestions import did_you_mean, nearest
 
 __all__ = ["CONFIG_VARIABLE", "DEFAULT_FILE", "TOKEN_VARIABLE", "check_rules", "load_settings"]
 
@@ -37,7 +38,6 @@ _SERVICE_LINK = re.compile(
 _LONGEST_SHOWN = 80
 _MISSPELT = 0.9
 """Likeness of a variable to a setting that it misspells; others of our prefix may be anybody's."""
-_MOST_SUGGESTED = 3
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 
 _log = logging.getLogger(__name__)
@@ -195,9 +195,9 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[s
         if name in keys:
             found[keys[name]] = _Given(value, name, is_text=True)
         elif meant := _meant(name, keys):
-            problems.append(f"{name}: no such setting{_suggestion(meant)}")
+            problems.append(f"{name}: no such setting{did_you_mean(meant)}")
         else:
-            _warn_of_variable(name, _suggestion(difflib.get_close_matches(name, keys, n=1)))
+            _warn_of_variable(name, did_you_mean(nearest(name, keys)))
     return found
 
 
@@ -278,7 +278,7 @@ def _unknown(key: str, item: _Given, known: Mapping[str, LeafField]) -> str:
     below = any(name.startswith(f"{key}.") for name in known)
     if below:
         return f"{key} ({item.source}): expected a table, got {_given_kind(item.value)}"
-    return f"{key} ({item.source}): no such setting{_suggestion(difflib.get_close_matches(key, known, n=1))}"
+    return f"{key} ({item.source}): no such setting{did_you_mean(nearest(key, known))}"
 
 
 def _ill_typed(field: LeafField, item: _Given) -> str:
@@ -296,10 +296,6 @@ def _given_kind(value: object) -> str:
 
 def _shortened(shown: str) -> str:
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
-
-
-def _suggestion(near: Sequence[str]) -> str:
-    return f"; did you mean {' or '.join(near[:_MOST_SUGGESTED])}?" if near else ""
 
 
 def _is_loopback(host: str) -> bool:

@@ -29,8 +29,9 @@ from floecat.planning.filters.bound import (
 from floecat.planning.filters.comparisons import compare, compare_transformed
 from floecat.planning.filters.expressions import And, Constant, Expression, Not, Or, Predicate, Term
 from floecat.planning.filters.finite import with_finite_values
-from floecat.planning.filters.literals import FLOATS, Canonical, canonical, json_number
+from floecat.planning.filters.literals import EXAMPLES, FLOATS, Canonical, canonical, json_number
 from floecat.planning.filters.transforms import result_type
+from floecat.suggestions import did_you_mean, nearest
 
 __all__ = ["Columns", "bind"]
 
@@ -47,6 +48,7 @@ _NEGATED_BOTH: Final = _NEGATED | {opposite: name for name, opposite in _NEGATED
 _NO_COMPARISON: Final = frozenset({"unknown", "variant", "geometry", "geography"})
 _TESTS_OF_NULL: Final = frozenset({"is-null", "not-null"})
 _TESTS_OF_NAN: Final = frozenset({"is-nan", "not-nan"})
+_LONGEST_SHOWN: Final = 40
 _JSON_NUMBERS: Final = frozenset({"int", "long", *FLOATS})
 
 
@@ -73,7 +75,8 @@ class Columns:
         if not found and others:
             return others[0].find(name, place, *others[1:])
         if not found:
-            raise BadRequestError(f"Invalid {place}: cannot find column {name[:200]}")
+            near = did_you_mean(nearest(name[:200], self._schema.ids_by_name))
+            raise BadRequestError(f"Invalid {place}: cannot find column {name[:200]}{near}")
         if len(found) > 1:
             raise BadRequestError(f"Invalid {place}: column {name[:200]} is ambiguous without case")
         return found[0]
@@ -235,7 +238,17 @@ def _value(predicate: Predicate, value: object, type: PrimitiveType) -> Canonica
     try:
         return canonical(value, type)
     except ValueError:
-        raise _invalid(predicate, f"a value is not of type {type}") from None
+        raise _invalid(
+            predicate, f"{_shown(value)} is not of type {type}, as {EXAMPLES[type.name]} is"
+        ) from None
+
+
+def _shown(value: object) -> str:
+    """A value as in SQL, its beginning if it is long."""
+    if not isinstance(value, str):
+        return msgspec.json.encode(value).decode()
+    text = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…"
+    return "'{}'".format(text.replace("'", "''"))
 
 
 def _invalid(predicate: Predicate, problem: str) -> BadRequestError:

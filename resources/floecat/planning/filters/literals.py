@@ -18,7 +18,7 @@ from uuid import UUID
 
 from floecat.iceberg.schemas.types import PrimitiveType
 
-__all__ = ["FLOATS", "INTEGER_RANGES", "Canonical", "canonical", "json_number"]
+__all__ = ["EXAMPLES", "FLOATS", "INTEGER_RANGES", "Canonical", "canonical", "json_number"]
 
 Canonical: TypeAlias = int | float | bytes | Fraction
 """A `Fraction` lies between two values of the column, or beyond its finite ones: no value equals it."""
@@ -31,6 +31,21 @@ INTEGER_RANGES: Final = {
     "boolean": (0, 1),
 }
 """Least and greatest value of the types whose canonical values are whole numbers, but `decimal`."""
+
+EXAMPLES: Final = {
+    "boolean": "true",
+    **dict.fromkeys(("int", "long"), "42"),
+    **dict.fromkeys(("float", "double"), "1.5"),
+    "decimal": "12.5",
+    "date": "'2026-11-30'",
+    "time": "'08:30:00'",
+    **dict.fromkeys(("timestamp", "timestamp_ns"), "'2026-11-30T08:30:00'"),
+    **dict.fromkeys(("timestamptz", "timestamptz_ns"), "'2026-11-30T08:30:00+00:00'"),
+    "string": "'text'",
+    "uuid": "'f79c3e09-677c-4bbd-a479-3f349cb785e7'",
+    **dict.fromkeys(("binary", "fixed"), "'00ff'"),
+}
+"""A value of each type as a person writes it in a filter, for messages; of `fixed` one of two bytes."""
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()

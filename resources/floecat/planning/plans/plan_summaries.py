@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,6 +27,11 @@ MOST_RESIDUALS: Final = 10
 _PROGRESS_S: Final = 0.2
 _LONGEST_FILTER: Final = 10_000
 _LONGEST_LIST: Final = 10
+_SHOWN: Final = 20
+
+_OPENING: Final = re.compile(r"(?:\s|\(|not\b)+", re.IGNORECASE)
+_CLOSING: Final = re.compile(r"\s*\)")
+_CONNECTIVE: Final = re.compile(r"\s*(?:and|or)\b", re.IGNORECASE)
 
 _OPERATORS: Final = {"eq": "=", "not-eq": "!=", "lt": "<", "lt-eq": "<=", "gt": ">", "gt-eq": ">="}
 _TESTS: Final = {
@@ -122,10 +128,42 @@ def parse_filter_text(text: str) -> object:
     try:
         parsed = parser.parse(text)
         return msgspec.json.decode(parsed.model_dump_json())
-    except ParseException as error:
-        raise BadRequestError(f"Invalid filter: cannot be read from character {error.loc + 1} on") from None
-    except (ValueError, TypeError, RecursionError):
-        raise BadRequestError("Invalid filter: cannot be read") from None
+    except ParseException:
+        place = _unreadable_from(text)
+        if not text[place:].strip():
+            raise BadRequestError(f"Invalid filter: it ends too early, at character {place + 1}") from None
+        raise BadRequestError(
+            f"Invalid filter: cannot be read from character {place + 1} on: {text[place : place + _SHOWN]!r}"
+        ) from None
+    except (ValueError, TypeError, RecursionError) as error:
+        problem = "like takes % as its last character alone" if "LIKE" in str(error) else "cannot be read"
+        raise BadRequestError(f"Invalid filter: {problem}") from None
+
+
+def _unreadable_from(text: str) -> int:
+    """Where the first predicate or connective begins to be wrong.
+
+    The parser itself tells the beginning of the filter, as it tries all readings.
+    """
+    from pyiceberg.expressions import parser
+    from pyparsing import ParseException
+
+    place = depth = 0
+    more = True
+    while more:
+        opening = _OPENING.match(text, place)
+        if opening is not None:
+            depth, place = depth + opening[0].count("("), opening.end()
+        try:
+            place = parser.predicate.try_parse(text, place)
+        except ParseException as error:
+            return int(error.loc)
+        while depth and (closing := _CLOSING.match(text, place)):
+            depth, place = depth - 1, closing.end()
+        connective = _CONNECTIVE.match(text, place)
+        more = connective is not None
+        place = connective.end() if connective else place
+    return len(text) - len(text[place:].lstrip())
 
 
 def filter_text(expression: Expression) -> str:

@@ -14,6 +14,7 @@ from floecat.iceberg.schemas.types import PrimitiveType
 from floecat.settings import StatisticsSettings
 from floecat.statistics.capture.reading.expressions import MOST_EXPRESSIONS, Expression
 from floecat.statistics.files.summaries import CountedColumns, CountedTerm
+from floecat.suggestions import did_you_mean, nearest
 
 __all__ = ["CapturePolicy", "PolicyChange", "capture_policy"]
 
@@ -68,7 +69,8 @@ class PolicyChange(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
             type = schema.find_type(schema.ids_by_name.get(name.strip(), -1))
             if not isinstance(type, PrimitiveType):
                 problem = "cannot find column" if type is None else "name the fields of nested column"
-                raise BadRequestError(f"Invalid columns: {problem} {name[:200]}")
+                near = did_you_mean(nearest(name[:200], schema.ids_by_name)) if type is None else ""
+                raise BadRequestError(f"Invalid columns: {problem} {name[:200]}{near}")
         for each in self.expressions or ():
             each.normalized().bind(schema)
 

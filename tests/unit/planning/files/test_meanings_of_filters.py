@@ -76,7 +76,7 @@ def test_what_does_not_compare_with_nan_passes_below_not(floats: SmallTable, ope
 def test_nan_is_no_value_of_other_columns(tmp_path: Path, operation: str) -> None:
     table = SmallTable(tmp_path, [{1: ("i", "int"), 2: ("d", "decimal(9, 2)")}])
     for name in ("i", "d"):
-        with pytest.raises(BadRequestError, match=f"Invalid filter \\({name}\\): a value is not of type"):
+        with pytest.raises(BadRequestError, match=f"Invalid filter \\({name}\\): .* is not of type"):
             residuals(table, compare(operation, name, "NaN"))
 
 
@@ -221,7 +221,9 @@ def test_a_column_that_was_dropped_and_made_anew_may_be_either(
     for value in (1, "a"):
         types = [type for type in (before, after) if (type == "string") == (value == "a")]
         if not types:
-            with pytest.raises(BadRequestError, match=r"Invalid filter \(x\): a value is not of type long"):
+            with pytest.raises(
+                BadRequestError, match=r"Invalid filter \(x\): 'a' is not of type long, as 42 is"
+            ):
                 residuals(table, compare("eq", "x", value), use_snapshot_schema=True)
         else:
             assert residuals(table, compare("eq", "x", value), use_snapshot_schema=True).keys() == {"f"}

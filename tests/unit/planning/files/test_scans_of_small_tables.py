@@ -206,9 +206,9 @@ def test_partition_values_that_a_manifest_lost_rule_nothing_out(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("json", "message"),
     [
-        (eq("id", "x"), r"Invalid filter \(id\): a value is not of type long"),
-        (eq("id", True), "a value is not of type long"),
-        (eq("Name", 1), "a value is not of type string"),
+        (eq("id", "x"), r"Invalid filter \(id\): 'x' is not of type long, as 42 is"),
+        (eq("id", True), "true is not of type long"),
+        (eq("Name", 1), "1 is not of type string, as 'text' is"),
         ({"type": "starts-with", "term": "id", "value": 1}, "values of type long have no beginning"),
         ({"type": "is-nan", "term": "id"}, "values of type long are never NaN"),
         (

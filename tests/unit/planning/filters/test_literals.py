@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from floecat.iceberg.schemas.types import parse_primitive
-from floecat.planning.filters.literals import canonical
+from floecat.planning.filters.literals import EXAMPLES, canonical
 
 _UUID = "F79C3E09-677C-4BBD-A479-3F349CB785E7"
 
@@ -97,3 +98,10 @@ def test_values(type: str, json: object, value: object) -> None:
 def test_what_is_no_value_of_a_type(type: str, json: object) -> None:
     with pytest.raises(ValueError, match=r"^$"):
         canonical(json, parse_primitive(type))
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_examples_are_values_of_their_types(name: str) -> None:
+    type = parse_primitive({"decimal": "decimal(9, 2)", "fixed": "fixed[2]"}.get(name, name))
+    example = EXAMPLES[name]
+    canonical(example.strip("'") if "'" in example else msgspec.json.decode(example), type)

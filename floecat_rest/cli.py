@@ -10,14 +10,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import floecat
-from floecat.errors import FloecatError, SettingsError
+from floecat.errors import BadRequestError, FloecatError, SettingsError
 from floecat_rest.commands.console import out, print_error
 
 __all__ = ["app", "main"]
 
 EXIT_FAILURE = 1
-EXIT_SETTINGS = 2
-"""Exit code, as for a wrong command line: nothing was started."""
+EXIT_WRONG = 2
+"""Exit code of a wrong option, argument or setting: nothing was started."""
 
 
 class _Place(NamedTuple):
@@ -60,6 +60,7 @@ _PLACES: Final = {
         "app",
         "Tables; Delta tables, which any engine reads as Iceberg tables; orphans; plans; statistics.",
     ),
+    "view": _Place("tables.view", "app", "Views."),
     "connector": _Place(
         "catalogs.connector",
         "app",
@@ -138,9 +139,9 @@ def main() -> None:
     """Runs the command line. Exits with 0, with 1 after a failure, with 2 for a wrong option or setting."""
     try:
         app(prog_name="floecat")
-    except SettingsError as error:
+    except (SettingsError, BadRequestError) as error:
         print_error(error.message)
-        sys.exit(EXIT_SETTINGS)
+        sys.exit(EXIT_WRONG)
     except FloecatError as error:
         print_error(error.message)
         sys.exit(EXIT_FAILURE)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import msgspec
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 import floecat
@@ -26,7 +26,11 @@ __all__ = [
     "written_time",
 ]
 
-_WIDEST = 10_000
+_WIDTH = 100
+_LEAST = 12
+"""Of a problem is shown at least that there is one."""
+_GAP = "  "
+_PROBLEM = "problem"
 
 out = Console(highlight=False, markup=False)
 """Results, on standard output."""
@@ -60,12 +64,28 @@ def working(text: str, console: Console = out) -> Iterator[Callable[[str], None]
         yield lambda text: status.update(Text(text))
 
 
-def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table as wide as what is in it: locations are copied from it, so nothing is cut or wrapped."""
-    table = Table(*headings, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(width=_WIDEST, highlight=False, markup=False).print(table, soft_wrap=True)
+def print_rows(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, more: Collection[str] = (), wide: bool = False
+) -> None:
+    """A table. What is copied from it, as locations are, is neither cut nor wrapped.
+
+    Args:
+        headings: of the columns.
+        rows: a cell for each heading.
+        more: headings of columns that are left out unless it may be wide.
+        wide: whether lines may be longer than 100 characters. Otherwise a problem, the last column, is cut.
+    """
+    kept = [place for place, heading in enumerate(headings) if wide or heading not in more]
+    lines = [[" ".join(line[place].split("\n")) for place in kept] for line in (headings, *rows)]
+    *widths, _ = (max(map(cell_len, column)) for column in zip(*lines, strict=True))
+    longest = max(_WIDTH, sum(widths) + len(_GAP) * len(widths) + _LEAST)
+    is_cut = not wide and headings[kept[-1]] == _PROBLEM
+    for number, (*cells, last) in enumerate(lines):
+        padded = [set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=True)]
+        text = _GAP.join((*padded, last)).rstrip()
+        if is_cut and cell_len(text) > longest:
+            text = f"{set_cell_size(text, longest - 1)}…"
+        out.print(Text(text, style="" if number else "bold"), soft_wrap=True)
 
 
 def print_json(objects: Iterable[object]) -> None:

@@ -12,8 +12,19 @@ from uuid import UUID
 
 import typer
 
+from floecat.errors import (
+    BadRequestError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    NoSuchWarehouseError,
+)
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import Settings, load_settings
 from floecat.settings.loading import CONFIG_VARIABLE
+from floecat.suggestions import did_you_mean, nearest
+from floecat_rest.commands.lookups import OPERATOR, hint, of_catalog
+from floecat_rest.commands.names import parse_identifier, parse_namespace
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
@@ -26,12 +37,16 @@ __all__ = [
     "DataDirOption",
     "HostOption",
     "JsonOption",
+    "NamespaceOption",
+    "OptionalTableArgument",
     "RestPortOption",
     "SnapshotOption",
     "TableArgument",
+    "WideOption",
     "WorkersOption",
     "environment_of",
     "on_catalog",
+    "one_of",
     "open_call",
     "settings_from",
 ]
@@ -60,15 +75,56 @@ AccountOption = Annotated[
 CatalogOption = Annotated[
     str | None, typer.Option("--catalog", help="Name of the catalog. Default: the default catalog.")
 ]
-TableArgument = Annotated[str, typer.Argument(help="NAMESPACE.NAME of the table.", metavar="NAME")]
+TableArgument = Annotated[
+    TableIdentifier,
+    typer.Argument(
+        parser=parse_identifier,
+        help="NAMESPACE.NAME of the table, or CATALOG.NAMESPACE.NAME; nested namespaces are OUTER.INNER. A"
+        " level with a dot stands in double quotes: 'lake.\"sales.db\".orders'.",
+        metavar="NAME",
+    ),
+]
+OptionalTableArgument = Annotated[
+    TableIdentifier | None,
+    typer.Argument(
+        parser=parse_identifier,
+        help="NAMESPACE.NAME of a table, or CATALOG.NAMESPACE.NAME.",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
+NamespaceOption = Annotated[
+    Any,  # a `Namespace` or None, which typer would take for several values
+    typer.Option(
+        "--namespace",
+        parser=parse_namespace,
+        metavar="OUTER.INNER",
+        help="Only this namespace, and those below it.",
+    ),
+]
+WideOption = Annotated[
+    bool,
+    typer.Option("--wide", help="All columns, and nothing cut: lines may be longer than 100 characters."),
+]
 SnapshotOption = Annotated[
     str | None, typer.Option("--snapshot", help="Id, or name of a branch or tag. Default: the current one.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
-_PRINCIPAL = "command-line"
 
 P = ParamSpec("P")
+
+
+def one_of(option: str, *words: str) -> Callable[[str], str]:
+    """A parser of an option that takes one of some words, in any case."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            near = did_you_mean(nearest(text, words))
+            raise BadRequestError(f"Invalid {option}: {text!r}, expected one of {', '.join(words)}{near}")
+        return text.lower()
+
+    return parse
 
 
 def settings_from(
@@ -120,13 +176,14 @@ def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> 
     from floecat.runtime import kernel
 
     gateway = settings.gateway
+    account, catalog = account or gateway.default_account_id, catalog or gateway.default_prefix
     with kernel(settings) as opened:
-        yield (
-            opened,
-            opened.catalog.calls.open_as_operator(
-                _PRINCIPAL, account or gateway.default_account_id, catalog or gateway.default_prefix
-            ),
-        )
+        try:
+            call = opened.catalog.calls.open_as_operator(OPERATOR, account, catalog)
+        except NoSuchWarehouseError as error:
+            near = nearest(catalog, (each.name for each in opened.catalog.catalogs.list(account)))
+            raise NoSuchWarehouseError(error.message + did_you_mean(near)) from None
+        yield opened, call
 
 
 def on_catalog(command: Callable[Concatenate[Kernel, Call, P], None]) -> Callable[..., None]:
@@ -142,8 +199,17 @@ def on_catalog(command: Callable[Concatenate[Kernel, Call, P], None]) -> Callabl
     def run(
         catalog: str | None, account: UUID | None, config: Path | None, data_dir: Path | None, **given: Any
     ) -> None:
-        with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, call):
-            command(kernel, call, **given)  # type: ignore[call-arg]
+        with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, opened):
+            call = opened
+            for option, value in given.items():
+                if isinstance(value, tuple):  # the name of a table, a view or a namespace
+                    call, given[option] = of_catalog(kernel, call, value, any_catalog=catalog is None)
+            try:
+                command(kernel, call, **given)  # type: ignore[call-arg]
+            except (NoSuchNamespaceError, NoSuchTableError, NoSuchViewError) as error:
+                names = [value for value in given.values() if isinstance(value, tuple)]
+                hints = "".join(hint(kernel, call, name) for name in names)
+                raise type(error)(error.message + hints) from None
 
     _, _, *own = inspect.signature(command).parameters.values()
     shared = (

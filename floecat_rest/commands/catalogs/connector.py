@@ -11,7 +11,7 @@ from floecat.errors import BadRequestError, FloecatError
 from floecat.settings import Duration
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.names import parse_namespace, written
-from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.options import JsonOption, WideOption, on_catalog
 
 if TYPE_CHECKING:
     from floecat.connectors.connector_service import ConnectorInfo, ScanProgress
@@ -94,6 +94,7 @@ def list_connectors(
     kernel: Kernel,
     call: Call,
     *,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the connectors of a catalog, and how their last scans went."""
@@ -113,7 +114,8 @@ def list_connectors(
         )
         for row in connectors
     )
-    print_rows(("name", "kind", "location", "namespace", "enabled", "last scan", "problem"), rows)
+    headings = ("name", "kind", "location", "namespace", "enabled", "last scan", "problem")
+    print_rows(headings, rows, more=("kind", "namespace", "last scan"), wide=wide)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,15 +30,16 @@ def list_namespaces(
     kernel: Kernel,
     call: Call,
     parent: Annotated[
-        str | None,
-        typer.Argument(help="Only namespaces below this one, as OUTER.INNER.", show_default=False),
+        Any,
+        typer.Argument(
+            parser=parse_namespace, metavar="[OUTER.INNER]", help="Only namespaces below this one."
+        ),
     ] = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """List the namespaces of a catalog, nested ones behind their parents."""
-    within = None if parent is None else parse_namespace(parent)
-    found = list(kernel.catalog.namespaces.walk(call, within))
+    found = list(kernel.catalog.namespaces.walk(call, parent))
     if as_json:
         print_json({"namespace": namespace} for namespace in found)
     else:

@@ -8,8 +8,15 @@ import typer
 
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.jobs.job_commands import HEAD, TAIL, Columns, IdArgument, JobCommands
-from floecat_rest.commands.names import parse_identifier, written
-from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
+from floecat_rest.commands.names import written
+from floecat_rest.commands.options import (
+    JsonOption,
+    OptionalTableArgument,
+    SnapshotOption,
+    TableArgument,
+    WideOption,
+    on_catalog,
+)
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
@@ -47,7 +54,9 @@ def _response(capture: CaptureInfo) -> CaptureResponse:
     return kind_response(capture, CaptureResponse)
 
 
-_commands = JobCommands(app, lambda kernel: kernel.statistics.captures, _COLUMNS, _response)
+_commands = JobCommands(
+    app, lambda kernel: kernel.statistics.captures, _COLUMNS, _response, more=("snapshot", "groups")
+)
 _commands.add_list()
 _commands.add_show()
 
@@ -69,11 +78,10 @@ def now(
     as_json: JsonOption = False,
 ) -> None:
     """Capture a snapshot now. Exits with 1 if that takes too long or fails."""
-    identifier = parse_identifier(name)
-    with working(f"Capturing {written(identifier)}", err) as show:
+    with working(f"Capturing {written(name)}", err) as show:
         made = kernel.statistics.captures.capture(
             call,
-            identifier,
+            name,
             snapshot,
             full=full,
             wait_ms=round(wait_s * 1000),
@@ -94,12 +102,11 @@ def backfill(
     as_json: JsonOption = False,
 ) -> None:
     """Ask for captures of all snapshots of a table that were never captured."""
-    identifier = parse_identifier(name)
-    made = kernel.statistics.captures.backfill(call, identifier)
+    made = kernel.statistics.captures.backfill(call, name)
     if made or as_json:
         _commands.print(made, as_json=as_json)
     else:
-        print_plain(f"All snapshots of {written(identifier)} are captured")
+        print_plain(f"All snapshots of {written(name)} are captured")
 
 
 @app.command()
@@ -107,16 +114,12 @@ def backfill(
 def policy(
     kernel: Kernel,
     call: Call,
-    name: Annotated[
-        str | None,
-        typer.Argument(help="NAMESPACE.NAME of a table. Default: the policy of the catalog.", metavar="NAME"),
-    ] = None,
+    name: OptionalTableArgument = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is captured of a table, or of the tables of a catalog, and what sets it."""
-    identifier = None if name is None else parse_identifier(name)
-    found = kernel.statistics.policies.get(call, identifier)
+    """Show what is captured of a table, or without a NAME of the tables of a catalog, and what sets it."""
+    found = kernel.statistics.policies.get(call, name)
     if as_json:
         print_json([found])
         return
@@ -139,10 +142,11 @@ def snapshots(
     call: Call,
     name: TableArgument,
     *,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the snapshots of a table of which statistics were captured, or will be."""
-    found = kernel.statistics.captures.snapshots(call, parse_identifier(name))
+    found = kernel.statistics.captures.snapshots(call, name)
     if as_json:
         print_json(found)
         return
@@ -160,6 +164,8 @@ def snapshots(
             )
             for each in found
         ),
+        more=("statistics file",),
+        wide=wide,
     )
 
 

@@ -17,7 +17,7 @@ from floecat_rest.commands.jobs.job_commands import (
     StateOption,
     counted,
 )
-from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.options import JsonOption, WideOption, on_catalog
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
@@ -39,7 +39,7 @@ _COLUMNS: Columns = {
     "progress": counted,
     **TAIL,
 }
-_commands = JobCommands(app, lambda kernel: kernel.jobs, _COLUMNS)
+_commands = JobCommands(app, lambda kernel: kernel.jobs, _COLUMNS, more=("progress",))
 
 
 @app.command(name="list")
@@ -55,13 +55,14 @@ def list_jobs(
     entry: Annotated[
         str | None, typer.Option("--entry", help="Only jobs of this table or connector.")
     ] = None,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the jobs of a catalog, oldest first. Jobs that failed for good stay until they are retried."""
     _require_known("--kind", kind, kernel.jobs.kinds)
     _require_known("--state", state, kernel.jobs.states)
     found = kernel.jobs.list(call, kinds=kind or (), states=state or (), title=entry)
-    _commands.print(found, as_json=as_json)
+    _commands.print(found, as_json=as_json, wide=wide)
 
 
 _commands.add_show()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.options import JsonOption, WideOption, on_catalog
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
@@ -83,6 +83,8 @@ class JobCommands:
         jobs: Callable[[Kernel], JobOperations[Any]],
         columns: Columns,
         response: Callable[[Any], object] | None = None,
+        *,
+        more: Collection[str] = (),
     ) -> None:
         """Takes the group of the commands, named as the jobs are.
 
@@ -91,19 +93,22 @@ class JobCommands:
             jobs: gives the jobs.
             columns: of a listing.
             response: renders a job for programs, as the routes about it do. Default: as of a job of any kind.
+            more: columns that are shown with `--wide` alone, as times are.
         """
         self._app = app
         self._noun = str(app.info.name)
         self._jobs = jobs
         self._columns = columns
         self._response = response or _job_response
+        self._more = {"attempts", *_TIMES, *more}
 
-    def print(self, jobs: Sequence[Any], *, as_json: bool) -> None:
+    def print(self, jobs: Sequence[Any], *, as_json: bool, wide: bool = False) -> None:
         """Lists jobs."""
         if as_json:
             print_json(map(self._response, jobs))
         else:
-            print_rows(tuple(self._columns), ([cell(job) for cell in self._columns.values()] for job in jobs))
+            rows = ([cell(job) for cell in self._columns.values()] for job in jobs)
+            print_rows(tuple(self._columns), rows, more=self._more, wide=wide)
 
     def print_outcome(self, job: Any, outcome: str, *, as_json: bool) -> None:
         """Says what became of a job."""
@@ -128,12 +133,13 @@ class JobCommands:
             *,
             state: StateOption = None,
             table: _TableOption = None,
+            wide: WideOption = False,
             as_json: JsonOption = False,
         ) -> None:
             jobs = self._jobs(kernel)
             known = {word.lower(): word for word in jobs.states}
             states = [known.get(each.lower(), each) for each in state or ()]
-            self.print(jobs.list(call, states=states, title=table), as_json=as_json)
+            self.print(jobs.list(call, states=states, title=table), as_json=as_json, wide=wide)
 
     def add_show(self) -> None:
         """Adds `show`."""

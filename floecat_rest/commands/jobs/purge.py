@@ -40,7 +40,13 @@ def _response(purge: PurgeInfo) -> PurgeResponse:
     return kind_response(purge, PurgeResponse)
 
 
-_commands = JobCommands(app, lambda kernel: kernel.purge.operations, _COLUMNS, _response)
+_commands = JobCommands(
+    app,
+    lambda kernel: kernel.purge.operations,
+    _COLUMNS,
+    _response,
+    more=("found", "kept", "MiB", "files/s"),
+)
 _commands.add_list()
 _commands.add_show()
 _commands.add_retry()

@@ -11,8 +11,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from floecat.errors import BadRequestError
 from floecat.settings import Duration
 from floecat_rest.commands.console import err, out, print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.names import parse_identifier, parse_namespace
-from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.options import (
+    JsonOption,
+    NamespaceOption,
+    OptionalTableArgument,
+    WideOption,
+    on_catalog,
+)
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call
@@ -27,13 +32,9 @@ __all__ = ["orphans"]
 def orphans(
     kernel: Kernel,
     call: Call,
-    name: Annotated[
-        str | None, typer.Argument(help="NAMESPACE.NAME of a table.", metavar="[NAME]", show_default=False)
-    ] = None,
+    name: OptionalTableArgument = None,
     *,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", help="All tables of this namespace, in place of one.")
-    ] = None,
+    namespace: NamespaceOption = None,
     all_tables: Annotated[bool, typer.Option("--all", help="All tables of the catalog.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Delete what is found.")] = False,
     older_than: Annotated[
@@ -43,6 +44,7 @@ def orphans(
             help="ISO-8601 duration, at least P1D: younger files stay. Default: floecat.purge.orphan-grace.",
         ),
     ] = None,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List files below the location of a table that nothing leads to, and delete them with --delete.
@@ -76,16 +78,15 @@ def orphans(
             "progress": show,
         }
         if name is not None:
-            reports = [kernel.purge.orphans.find(call, parse_identifier(name), **options)]
+            reports = [kernel.purge.orphans.find(call, name, **options)]
         else:
-            within = None if namespace is None else parse_namespace(namespace)
-            reports = kernel.purge.orphans.find_all(call, within, **options)
-    _print(reports, as_json=as_json)
+            reports = kernel.purge.orphans.find_all(call, namespace, **options)
+    _print(reports, as_json=as_json, wide=wide)
     if any(report.failed or report.problem for report in reports):
         raise typer.Exit(1)
 
 
-def _print(reports: Sequence[OrphanReport], *, as_json: bool) -> None:
+def _print(reports: Sequence[OrphanReport], *, as_json: bool, wide: bool) -> None:
     if as_json:
         print_json(reports)
         return
@@ -107,6 +108,8 @@ def _print(reports: Sequence[OrphanReport], *, as_json: bool) -> None:
             )
             for report in reports
         ),
+        more=("oldest", "younger"),
+        wide=wide,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working
-from floecat_rest.commands.names import parse_identifier, written
+from floecat_rest.commands.names import written
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:
@@ -35,12 +35,11 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Explain which files a scan reads: what each stage of planning rules out."""
-    identifier = parse_identifier(name)
-    text = f"Planning a scan of {written(identifier)}"
+    text = f"Planning a scan of {written(name)}"
     with working(text, err) as show:
         made = kernel.planning.explanations.explain(
             call,
-            identifier,
+            name,
             row_filter,
             snapshot,
             progress=lambda files: show(f"{text}: {files:,} files in manifests so far"),
@@ -49,8 +48,7 @@ def plan(
         print_json([made])
         return
     print_plain(
-        f"{written(identifier)}, "
-        + ("no snapshot" if made.snapshot_id is None else f"snapshot {made.snapshot_id}")
+        f"{written(name)}, " + ("no snapshot" if made.snapshot_id is None else f"snapshot {made.snapshot_id}")
     )
     print_rows(("stage", "of", "left"), _stages(made))
     print_plain(

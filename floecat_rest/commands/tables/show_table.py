@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from floecat_rest.commands.console import out, print_json, print_rows, written_time
-from floecat_rest.commands.names import parse_identifier, written
+from floecat_rest.commands.names import written
 from floecat_rest.commands.options import JsonOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:
@@ -24,14 +24,13 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a table: where it is, its current snapshot, columns and properties."""
-    identifier = parse_identifier(name)
-    found = kernel.catalog.tables.describe(call, identifier)
+    found = kernel.catalog.tables.describe(call, name)
     if as_json:
         print_json([found])
         return
     current = found.description
     print_rows(
-        ("table", written(identifier)),
+        ("table", written(name)),
         (
             ("format", f"{found.format}, read as Iceberg format version {current.format_version}"),
             ("id", str(found.id)),

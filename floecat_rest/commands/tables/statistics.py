@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
+import msgspec
 import typer
 
 from floecat_rest.commands.console import print_json, print_plain, print_rows
-from floecat_rest.commands.names import parse_identifier, written
-from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
+from floecat_rest.commands.names import written
+from floecat_rest.commands.options import (
+    JsonOption,
+    SnapshotOption,
+    TableArgument,
+    WideOption,
+    on_catalog,
+    one_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from floecat.entries.calls import Call, Page, PageRequest
+    from floecat.identifiers.namespace import TableIdentifier
     from floecat.runtime import Kernel
     from floecat.statistics.constraints import Constraint, ConstraintColumn
     from floecat.statistics.records import Ndv, StatisticsRecord, Target
@@ -21,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["constraints", "index_artifacts", "statistics"]
 
 T = TypeVar("T")
+
+_KINDS: Final = ("table", "column", "expression", "file")
+_LONGEST_BOUND: Final = 40
+_LONGEST_NARROW_BOUND: Final = 20
 
 
 @on_catalog
@@ -30,39 +44,58 @@ def statistics(
     name: TableArgument,
     *,
     snapshot: SnapshotOption = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="table, column, expression or file.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind", parser=one_of("--kind", *_KINDS), metavar="|".join(_KINDS), help="Only these."
+        ),
+    ] = None,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is known of a snapshot: rows, nulls, bounds and distinct values of its columns."""
     from floecat.statistics.records import TargetKind
 
-    if kind is not None and kind not in [each.value for each in TargetKind]:
-        raise typer.BadParameter("must be table, column, expression or file", param_hint="--kind")
-    identifier = parse_identifier(name)
     wanted = TargetKind(kind) if kind else None
     snapshot_id, records = _all(
-        lambda page: kernel.statistics.targets.list(call, identifier, snapshot, wanted, page)
+        lambda page: kernel.statistics.targets.list(call, name, snapshot, wanted, page)
     )
     if as_json:
         print_json(records)
         return
     if not records:
         of_kind = "" if kind is None else f" of the kind {kind}"
-        hint = f"run floecat capture now {written(identifier)}"
+        hint = f"run floecat capture now {written(name)}"
         if kind == TargetKind.EXPRESSION.value:
-            hint = f"floecat capture policy {written(identifier)} shows which expressions are captured"
+            hint = f"floecat capture policy {written(name)} shows which expressions are captured"
         print_plain(f"Nothing{of_kind} is known of snapshot {snapshot_id}: {hint}")
         return
     for record in records:
         if record.table is not None:
             print_plain(
-                f"{written(identifier)}, snapshot {snapshot_id}: {record.table.row_count:,} rows,"
+                f"{written(name)}, snapshot {snapshot_id}: {record.table.row_count:,} rows,"
                 f" {record.table.data_file_count:,} files, {record.table.total_size_bytes:,} bytes"
                 + ("" if record.metadata.completeness.value == "complete" else f", {_incomplete(record)}")
                 + (", upper bounds: with deleted rows" if "upper-bound" in record.table.properties else "")
             )
+    files = [record.file for record in records if record.file is not None]
+    if files:
+        print_rows(
+            ("file", "format", "rows", "bytes"),
+            (
+                (
+                    _file(each.file_path, wide=wide),
+                    each.file_format,
+                    f"{each.row_count:,}",
+                    f"{each.size_bytes:,}",
+                )
+                for each in files
+            ),
+        )
+        return
     headings = ("what", "type", "rows", "nulls", "NaNs", "distinct", "min", "max", "width")
-    print_rows(headings, _rows(records))
+    types = _types(kernel, call, name)
+    print_rows(headings, _rows(records, types, wide=wide), more=("rows", "NaNs"), wide=wide)
 
 
 @on_catalog
@@ -72,12 +105,12 @@ def index_artifacts(
     name: TableArgument,
     *,
     snapshot: SnapshotOption = None,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the index artifacts of a table: files that index one data file each, as page-index sidecars."""
-    identifier = parse_identifier(name)
     snapshot_id, artifacts = _all(
-        lambda page: kernel.statistics.index_artifacts.list(call, identifier, snapshot, page)
+        lambda page: kernel.statistics.index_artifacts.list(call, name, snapshot, page)
     )
     if as_json:
         print_json(artifacts)
@@ -92,7 +125,7 @@ def index_artifacts(
         ("data file", "state", "rows", "pages", "artifact"),
         (
             (
-                each.target.file_path,
+                _file(each.target.file_path, wide=wide),
                 each.state.value,
                 _number(each.coverage.rows_indexed),
                 _number(each.coverage.pages_indexed),
@@ -100,6 +133,8 @@ def index_artifacts(
             )
             for each in artifacts
         ),
+        more=("artifact",),
+        wide=wide,
     )
 
 
@@ -127,8 +162,7 @@ def constraints(
     as_json: JsonOption = False,
 ) -> None:
     """Show the constraints of a table: those of its metadata, and those that engines have put."""
-    identifier = parse_identifier(name)
-    found = kernel.statistics.constraints.get(call, identifier, snapshot)
+    found = kernel.statistics.constraints.get(call, name, snapshot)
     if as_json:
         print_json([found])
         return
@@ -171,23 +205,53 @@ def _reference(constraint: Constraint) -> str:
     return f"{table}{columns}" + "".join(f", {name} {rule}" for name, rule in rules.items() if rule)
 
 
-def _rows(records: list[StatisticsRecord]) -> Iterator[tuple[str, ...]]:
+def _types(kernel: Kernel, call: Call, name: TableIdentifier) -> dict[str, str]:
+    """Iceberg's types of the columns that a table has or had, by id, and of its present ones also by name."""
+    from floecat.iceberg.metadata.table_metadata import TableMetadata
+
+    metadata = TableMetadata.parse(kernel.catalog.tables.load(call, name).metadata)
+    current = metadata.current_schema
+    found = {
+        str(id): str(field.type)
+        for schema in (*metadata.schemas, current)
+        for id, field in schema.fields_by_id.items()
+    }
+    return found | {name: str(current.fields_by_id[id].type) for name, id in current.ids_by_name.items()}
+
+
+def _type(record: StatisticsRecord, logical: str, types: Mapping[str, str]) -> str:
+    """The type of a column or an expression, of which the record has the kind, as `INT` of integers."""
+    from floecat.statistics.capture.reading.expressions import ENGINE_KIND, Expression
+    from floecat.statistics.records import ColumnTarget, ExpressionTarget
+
+    target, column = record.target, ""
+    if isinstance(target, ColumnTarget):
+        column = str(target.column_id)
+    elif isinstance(target, ExpressionTarget) and target.engine_kind == ENGINE_KIND:
+        with suppress(msgspec.DecodeError):  # of an engine, which may spell its own otherwise
+            expression = msgspec.json.decode(target.engine_expression_key, type=Expression)
+            column = expression.term if expression.transform.startswith("truncate") else ""
+    return types.get(column, logical.lower())
+
+
+def _rows(
+    records: list[StatisticsRecord], types: Mapping[str, str], *, wide: bool
+) -> Iterator[tuple[str, ...]]:
+    longest = _LONGEST_BOUND if wide else _LONGEST_NARROW_BOUND
     for record in records:
         if record.scalar is not None:
             found = record.scalar
             yield (
                 found.display_name or _named(record.target),
-                found.logical_type,
+                _type(record, found.logical_type, types),
                 f"{found.row_count:,}",
                 _number(found.null_count),
                 _number(found.nan_count),
                 _distinct(found.ndv),
-                _short(found.min),
-                _short(found.max),
-                _number(found.avg_width_bytes),
+                _short(found.min, longest),
+                _short(found.max, longest),
+                "-" if found.avg_width_bytes is None else f"{found.avg_width_bytes:,} B",
             )
-        elif record.file is not None:
-            yield (record.file.file_path, record.file.file_format, f"{record.file.row_count:,}", *["-"] * 6)
 
 
 def _named(target: Target) -> str:
@@ -214,5 +278,17 @@ def _distinct(ndv: Ndv | None) -> str:
     return "-" if ndv.approx is None else f"about {ndv.approx.estimate:,.0f}"
 
 
-def _short(text: str | None) -> str:
-    return "-" if text is None else '""' if not text else text if len(text) <= 40 else f"{text[:39]}…"
+def _short(text: str | None, longest: int) -> str:
+    return (
+        "-"
+        if text is None
+        else '""'
+        if not text
+        else text
+        if len(text) <= longest
+        else f"{text[: longest - 1]}…"
+    )
+
+
+def _file(location: str, *, wide: bool) -> str:
+    return location if wide else location.rpartition("/")[2]

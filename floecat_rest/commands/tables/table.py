@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from floecat.errors import NoSuchNamespaceError
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows
-from floecat_rest.commands.names import parse_identifier, written
-from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.names import written
+from floecat_rest.commands.options import JsonOption, NamespaceOption, TableArgument, WideOption, on_catalog
 from floecat_rest.commands.tables.orphans import orphans
 from floecat_rest.commands.tables.plan import plan
 from floecat_rest.commands.tables.show_table import show
@@ -37,22 +37,13 @@ app.command()(statistics)
 app.command()(constraints)
 app.command(name="index-artifacts")(index_artifacts)
 
-NameArgument = Annotated[
-    str,
-    typer.Argument(
-        help="NAMESPACE.NAME; nested namespaces are OUTER.INNER.NAME. A level with a dot stands in double"
-        " quotes: 'lake.\"sales.db\".orders'.",
-        metavar="NAME",
-    ),
-]
-
 
 @app.command(name="register-delta")
 @on_catalog
 def register_delta(
     kernel: Kernel,
     call: Call,
-    name: NameArgument,
+    name: TableArgument,
     location: Annotated[
         str, typer.Argument(help="The folder that holds _delta_log, as s3://bucket/path or file:///path.")
     ],
@@ -70,11 +61,10 @@ def register_delta(
     Loads pick up new versions by themselves. The location must be one of the catalog's own or allowed ones. A
     namespace that does not exist is created.
     """
-    identifier = parse_identifier(name)
 
     def register() -> TableRegistration:
         return kernel.delta.registration.register(
-            call, identifier.namespace, identifier.name, location, format_version=format_version
+            call, name.namespace, name.name, location, format_version=format_version
         )
 
     try:
@@ -82,8 +72,8 @@ def register_delta(
     except NoSuchNamespaceError:
         # a missing table must not leave a namespace behind
         kernel.delta.registration.root(call, location)
-        if kernel.catalog.namespaces.ensure(call, identifier.namespace) and not as_json:
-            print_plain(f"Created namespace {written(identifier.namespace)}")
+        if kernel.catalog.namespaces.ensure(call, name.namespace) and not as_json:
+            print_plain(f"Created namespace {written(name.namespace)}")
         made = register()
     if as_json:
         from floecat_rest.management.wire import registered_table
@@ -91,7 +81,7 @@ def register_delta(
         print_json([registered_table(made, "")])
         return
     version = "not read yet" if made.snapshot_id is None else f"version {made.snapshot_id}"
-    print_plain(f"Registered {written(identifier)} at {made.location}: {version}, id {made.entry_id}")
+    print_plain(f"Registered {written(name)} at {made.location}: {version}, id {made.entry_id}")
     if made.problem is not None:
         print_plain(f"It cannot be read: {made.problem.message}", err)
 
@@ -102,13 +92,16 @@ def list_tables(
     kernel: Kernel,
     call: Call,
     *,
+    namespace: NamespaceOption = None,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the tables of a catalog: format, snapshot that readers see, and what is wrong with a Delta table.
 
-    The id is the partition of the table in Dagster.
+    With --wide also the location and the id, which ends the name of the table's partition in Dagster.
     """
-    found = sorted(kernel.catalog.tables.list_all(call), key=lambda table: (table.namespace, table.name))
+    listed = kernel.catalog.tables.list_all(call, namespace or ())
+    found = sorted(listed, key=lambda table: (table.namespace, table.name))
     problems: dict[UUID, str | None] = {}
     if kernel.settings.gateway.delta_compat.enabled:
         problems = {row.entry_id: row.problem for row in kernel.delta.tables.list(call)}
@@ -126,7 +119,8 @@ def list_tables(
         )
         for row in found
     )
-    print_rows(("name", "format", "snapshot", "id", "location", "problem"), rows)
+    headings = ("name", "format", "snapshot", "id", "location", "problem")
+    print_rows(headings, rows, more=("id", "location"), wide=wide)
 
 
 @app.command()
@@ -134,18 +128,17 @@ def list_tables(
 def refresh(
     kernel: Kernel,
     call: Call,
-    name: NameArgument,
+    name: TableArgument,
 ) -> None:
     """Bring a Delta table up to date now, even if that takes too long for a load to wait.
 
     Safe to stop and to repeat: finished work is kept.
     """
-    identifier = parse_identifier(name)
     name_column = TextColumn("{task.description}", markup=False)
     columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
-        task = progress.add_task(f"Versions of {written(identifier)}", total=None)
+        task = progress.add_task(f"Versions of {written(name)}", total=None)
         row = kernel.delta.tables.materialise(
-            call, identifier, lambda done, of: progress.update(task, completed=done, total=of)
+            call, name, lambda done, of: progress.update(task, completed=done, total=of)
         )
-    print_plain(f"{written(identifier)} is at version {row.version}")
+    print_plain(f"{written(name)} is at version {row.version}")

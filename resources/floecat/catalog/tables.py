@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import compress
 from uuid import UUID
 
 import msgspec
@@ -25,8 +24,6 @@ from floecat.store.entries import tables
 from floecat.store.entries.documents import decompress
 
 __all__ = ["DescribedTable", "TableService"]
-
-_PAGE = 1000
 
 
 class DescribedTable(msgspec.Struct, frozen=True, rename="kebab"):
@@ -77,18 +74,9 @@ class TableService:
         """
         return self._listing.list(call, namespace, "table", page, of_type)
 
-    def list_all(self, call: Call) -> Iterator[tables.ListedTable]:
-        """The tables of all namespaces that the principal may see, in order of creation."""
-        after: UUID | None = None
-        while True:
-            with self._store.read() as conn:
-                page = tables.list_all(conn, call.catalog.id, after, _PAGE)
-            names = [TableIdentifier(table.namespace, table.name) for table in page]
-            checks = [(Privilege.LIST_TABLE, call.on_entry("table", name)) for name in names]
-            yield from compress(page, call.allowed(checks))
-            if len(page) < _PAGE:
-                return
-            after = page[-1].id
+    def list_all(self, call: Call, within: Namespace = ()) -> Iterator[tables.ListedTable]:
+        """The tables of all namespaces that the principal may see; see `EntryListing.list_all`."""
+        return self._listing.list_all(call, "table", within)
 
     def exists(self, call: Call, identifier: TableIdentifier) -> None:
         """Fails unless the table exists.

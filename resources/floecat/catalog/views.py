@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import etag_of
 from floecat.entries.calls import Call, LoadedView, Page, PageRequest
@@ -41,6 +43,10 @@ class ViewService:
             NoSuchNamespaceError: the namespace does not exist.
         """
         return self._listing.list(call, namespace, "view", page)
+
+    def list_all(self, call: Call, within: Namespace = ()) -> Iterator[tables.ListedTable]:
+        """The views of all namespaces that the principal may see; see `EntryListing.list_all`."""
+        return self._listing.list_all(call, "view", within)
 
     def exists(self, call: Call, identifier: TableIdentifier) -> None:
         """Fails unless the view exists.

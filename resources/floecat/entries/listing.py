@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Final, TypeVar
+from uuid import UUID
 
 from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call, EntryKind, Page, PageRequest
-from floecat.entries.names import missing_namespace
+from floecat.entries.names import existing_namespace, missing_namespace
 from floecat.errors import BadRequestError
 from floecat.iceberg.metadata.properties import table_type
 from floecat.identifiers.encoding import physical_name
@@ -22,6 +23,12 @@ from floecat.store.entries import tables
 __all__ = ["EntryListing", "Paging"]
 
 T = TypeVar("T")
+
+_PAGE: Final = 1000
+_LISTED: Final[Mapping[EntryKind, Privilege]] = {
+    "table": Privilege.LIST_TABLE,
+    "view": Privilege.LIST_VIEW,
+}
 
 _NAMES_AT_ONCE: Final = 101
 """A page of a hundred names, and whether there are more. What is longer takes a thread."""
@@ -114,7 +121,7 @@ class EntryListing:
         if wanted is not None:
             scope += f"|{wanted}"
         call.check((Privilege.USE_SCHEMA, call.on_namespace(namespace)))
-        listed = Privilege.LIST_TABLE if kind == "table" else Privilege.LIST_VIEW
+        listed = _LISTED[kind]
         with self._store.read() as conn:
 
             def fetch(after: str | None, limit: int | None) -> builtins.list[tuple[str, TableIdentifier]]:
@@ -133,6 +140,30 @@ class EntryListing:
                 fetch,
                 lambda found: call.allowed([(listed, call.on_entry(kind, name)) for name in found]),
             )
+
+    def list_all(self, call: Call, kind: EntryKind, within: Namespace = ()) -> Iterator[tables.ListedTable]:
+        """Entries of one kind in all namespaces that the principal may see, in order of creation.
+
+        Args:
+            kind: what is listed.
+            within: only those of this namespace and of namespaces below it; empty for all.
+
+        Raises:
+            NoSuchNamespaceError: there is no such namespace.
+        """
+        if within:
+            existing_namespace(self._store, call, within, Privilege.USE_SCHEMA)
+        after: UUID | None = None
+        while True:
+            with self._store.read() as conn:
+                page = tables.list_all(conn, call.catalog.id, after, _PAGE, kind)
+            found = [each for each in page if each.namespace[: len(within)] == within]
+            names = [TableIdentifier(each.namespace, each.name) for each in found]
+            checks = [(_LISTED[kind], call.on_entry(kind, name)) for name in names]
+            yield from compress(found, call.allowed(checks))
+            if len(page) < _PAGE:
+                return
+            after = page[-1].id
 
 
 def _checked_type(of_type: str) -> str:

@@ -29,6 +29,7 @@ from typer.main import get_command
 import floecat
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
+from floecat.commits.view_commits import CreateView
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel
 from floecat.settings import load_settings
@@ -36,6 +37,7 @@ from floecat_rest.cli import app, main
 from tests.behaviour.catalog.changes import SCHEMA
 from tests.delta_tables import writable_copy
 from tests.services.http_server import QuietHandler, serving
+from tests.view_documents import view_version
 
 COMMANDS = (
     "",
@@ -53,6 +55,9 @@ COMMANDS = (
     "namespace list",
     "table",
     "table show",
+    "view",
+    "view list",
+    "view show",
     "table register-delta",
     "table list",
     "table orphans",
@@ -84,6 +89,8 @@ COMMANDS = (
     "docs settings",
     "version",
 )
+
+CREATE_VIEW = CreateView("v", SCHEMA, msgspec.Raw(json.dumps(view_version()).encode()))
 
 
 @pytest.fixture(autouse=True)
@@ -359,7 +366,7 @@ def test_catalogs_are_created_and_listed() -> None:
     )
     assert (created.returncode, created.stdout) == (0, "Created catalog lake at s3://bucket/lake\n")
     assert one_error(run("catalog", "create", "lake"), 1) == "Catalog already exists: lake"
-    assert "Invalid catalog name" in one_error(run("catalog", "create", "a/b"), 1)
+    assert "Invalid catalog name" in one_error(run("catalog", "create", "a/b"), 2)
     assert run("catalog", "create", "near").returncode == 0
     warehouse = (Path.cwd() / ".floecat" / "warehouse").as_uri()
     listed = [line.split() for line in run("catalog", "list").stdout.splitlines()[1:]]
@@ -394,10 +401,10 @@ def test_a_catalog_is_created_where_files_can_be_written() -> None:
     assert not list((Path.cwd() / ".floecat").rglob("floecat-*"))
     Path("file").touch()
     place = (Path.cwd() / "file" / "lake").as_uri()
-    message = one_error(run("catalog", "create", "lake", "--location", place), 1)
+    message = one_error(run("catalog", "create", "lake", "--location", place), 2)
     assert message.startswith(f"Files cannot be written and deleted at {place}: ")
     assert run("catalog", "create", "lake", "--location", place, "--no-check").returncode == 0
-    unknown = one_error(run("catalog", "create", "far", "--location", "hdfs://host/lake"), 1)
+    unknown = one_error(run("catalog", "create", "far", "--location", "hdfs://host/lake"), 2)
     assert "the scheme must be one of" in unknown
 
 
@@ -425,7 +432,7 @@ def lake() -> Path:
 def test_delta_tables_are_registered_listed_and_refreshed(lake: Path) -> None:
     orders, future = ((lake / name).as_uri() for name in ("orders", "future"))
     missing = run("table", "register-delta", "ns.orders", f"{orders}-not-there")
-    assert "There is no Delta table" in one_error(missing, 1)
+    assert "There is no Delta table" in one_error(missing, 2)
     made = run("table", "register-delta", "ns.orders", orders, "--catalog", "floecat")
     assert (made.returncode, made.stderr) == (0, "")
     note, line = made.stdout.splitlines()
@@ -438,7 +445,7 @@ def test_delta_tables_are_registered_listed_and_refreshed(lake: Path) -> None:
     future_id = unreadable.stdout.split()[-1]
     assert unreadable.stderr.startswith("It cannot be read: ")
     assert "blahabl" in unreadable.stderr
-    listed = [line.split(maxsplit=5) for line in run("table", "list").stdout.splitlines()[1:]]
+    listed = [line.split(maxsplit=5) for line in run("table", "list", "--wide").stdout.splitlines()[1:]]
     assert listed[1] == ["ns.orders", "delta", "1", orders_id, orders]
     assert listed[0][:5] == ["ns.future", "delta", "-", future_id, future]
     assert "blahabl" in listed[0][5]
@@ -484,6 +491,43 @@ def test_tables_and_namespaces_are_listed_and_shown(lake: Path) -> None:
     assert one_error(run("table", "show", "b.none"), 1) == "Table does not exist: b.none"
 
 
+def test_views_are_listed_and_shown_and_names_may_begin_with_their_catalog(lake: Path) -> None:
+    run("table", "register-delta", "floecat.ns.orders", (lake / "orders").as_uri())
+    run("catalog", "create", "other")
+    settings = load_settings()
+    with kernel(settings) as opened:
+        account = settings.gateway.default_account_id
+        for catalog in ("floecat", "other"):
+            call = opened.catalog.calls.open(Principal("anna", account), catalog)
+            opened.catalog.namespaces.create(call, ("ns", "inner"), {})
+            opened.commits.views.create(call, ("ns", "inner"), CREATE_VIEW)
+    name = CREATE_VIEW.name
+    assert [line.split()[0] for line in run("view", "list").stdout.splitlines()] == [
+        "name",
+        f"ns.inner.{name}",
+    ]
+    (listed,) = objects("view", "list", "--namespace", "other.ns")
+    assert (listed["namespace"], listed["format"]) == (["ns", "inner"], "iceberg")
+    shown = run("view", "show", f"other.ns.inner.{name}").stdout
+    assert re.search(r"location +file:.*/warehouse-other/", shown)
+    assert "SQL of spark:\nSELECT" in shown
+    (described,) = objects("view", "show", f"ns.inner.{name}")
+    assert described["metadata"]["location"] in described["metadata-location"]
+    for command, message in (
+        (f"table show ns.inner.{name}", f"it is a view: floecat view show ns.inner.{name}"),
+        ("view show floecat.ns.orders", "it is a table: floecat table show ns.orders"),
+        ("table statistics ns.order", "did you mean ns.orders?"),
+        ("table plan n.orders", "did you mean ns.orders?"),
+        ("table list --namespace ns.iner", "did you mean ns.inner?"),
+        ("view list --catalog othr", "did you mean other?"),
+        ("catalog delete othr", "did you mean other?"),
+    ):
+        assert one_error(run(*command.split()), 1).endswith(f"; {message}")
+    assert one_error(run("table", "show", "other.ns.orders", "--catalog", "floecat"), 1) == (
+        "Table does not exist: other.ns.orders"
+    )
+
+
 def test_connectors_jobs_and_plans_as_json(lake: Path) -> None:
     (made,) = objects("connector", "create", "lake", lake.as_uri())
     assert (made["name"], made["interval"]) == ("lake", "PT10M")
@@ -510,8 +554,17 @@ def test_plans_are_explained(lake: Path) -> None:
     assert "files, by bounds and counts 1 0" in [
         " ".join(line.split()) for line in nothing.stdout.splitlines()
     ]
-    for filter, message in (("value >", "character"), ("nothing = 1", "nothing"), ("value = 'x'", "value")):
-        assert message in one_error(run("table", "plan", "ns.orders", "--filter", filter), 1)
+    for filter, message in (
+        ("value >", "it ends too early, at character 8"),
+        ("(value > 1 and value ! 2)", "cannot be read from character 22 on: '! 2)'"),
+        ("not (value > 1) value", "cannot be read from character 17 on: 'value'"),
+        ("value like '%x%'", "like takes % as its last character alone"),
+        ("Valu = 1", "cannot find column Valu; did you mean value?"),
+    ):
+        wrong = run("table", "plan", "ns.orders", "--filter", filter)
+        assert one_error(wrong, 2) == f"Invalid filter: {message}"
+    wrong = run("table", "plan", "ns.orders", "--filter", "value > 1 and value = 'x'")
+    assert one_error(wrong, 2) == "Invalid filter.right (value): 'x' is not of type int, as 42 is"
     assert "no snapshot 9" in one_error(run("table", "plan", "ns.orders", "--snapshot", "9"), 1)
     assert run("table", "plan", "ns.orders", "--snapshot", "main").stdout.splitlines()[0] == lines[0]
 
@@ -541,13 +594,28 @@ def test_a_table_too_large_for_loads_is_refreshed(lake: Path, monkeypatch: pytes
             ("connector", "create", "c", "file:///x", "--namespace", "a..b"),
             "Invalid namespace: 'a..b', expected OUTER.INNER",
         ),
-        (("table", "refresh", "ns.none"), "Table does not exist: ns.none"),
-        (("table", "list", "--catalog", "none"), "Warehouse does not exist: none"),
-        (("connector", "scan", "none"), "Connector does not exist: none"),
         (
             ("connector", "create", "c", "file:///x", "--option", "flat"),
             "Invalid option: 'flat', expected KEY=VALUE",
         ),
+        (
+            ("table", "statistics", "ns.orders", "--kind", "colum"),
+            "Invalid --kind: 'colum', expected one of table, column, expression, file; did you mean column?",
+        ),
+    ],
+)
+def test_wrong_arguments_about_tables_and_connectors(
+    lake: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    assert one_error(run(*arguments), 2) == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table", "refresh", "ns.none"), "Table does not exist: ns.none"),
+        (("table", "list", "--catalog", "none"), "Warehouse does not exist: none"),
+        (("connector", "scan", "none"), "Connector does not exist: none"),
         (
             ("connector", "create", "c", "s3://other"),
             "Location is not within the allowed locations: s3://other",
@@ -570,7 +638,14 @@ def test_orphan_files_are_listed_and_deleted(lake: Path) -> None:
     folder = next((Path(settings.data_dir) / "warehouse" / "ns").glob("t-*"))
     stray = folder / "data" / "stray.parquet"
     stray.write_bytes(b"rows")
-    assert run("table", "orphans", "ns.t").stdout.split()[-8:-2] == ["ns.t", "2", "0", "0", "-", "2"]
+    assert run("table", "orphans", "ns.t", "--wide").stdout.split()[-8:-2] == [
+        "ns.t",
+        "2",
+        "0",
+        "0",
+        "-",
+        "2",
+    ]
     os.utime(stray, (0, 0))
     for scope in (["ns.t"], ["--namespace", "ns"], ["--all"]):
         assert run("table", "orphans", *scope).stdout.splitlines()[0] == stray.absolute().as_uri()
@@ -581,7 +656,7 @@ def test_orphan_files_are_listed_and_deleted(lake: Path) -> None:
     assert (iceberg["deleted"], iceberg["deleted-bytes"], iceberg["problem"]) == (1, 4, None)
     assert "it is a delta table" in delta["problem"]
     assert not stray.exists()
-    assert "at least a day" in one_error(run("table", "orphans", "ns.t", "--older-than", "PT1H"), 1)
+    assert "at least a day" in one_error(run("table", "orphans", "ns.t", "--older-than", "PT1H"), 2)
     assert "--namespace or --all" in run("table", "orphans").stderr
 
 
@@ -598,7 +673,7 @@ def test_connectors_are_created_scanned_and_deleted(lake: Path) -> None:
         run("connector", "scan", "lake").stdout
         == "0 registered, 2 known before, 0 failed; 3 folders searched\n"
     )
-    (row,) = run("connector", "list").stdout.splitlines()[1:]
+    (row,) = run("connector", "list", "--wide").stdout.splitlines()[1:]
     assert row.split()[:5] == ["lake", "delta", lake.as_uri(), "raw.eu", "yes"]
     assert run("connector", "delete", "lake").stdout == "Deleted connector lake\n"
     assert len(run("connector", "list").stdout.splitlines()) == 1
@@ -619,7 +694,7 @@ def test_names_with_dots_are_quoted_as_in_sql(lake: Path) -> None:
     refreshed = run("table", "refresh", 'lake."sales.db"."a""b c"')
     assert refreshed.stdout == 'lake."sales.db"."a""b c" is at version 1\n'
     assert run("table", "list").stdout.count('lake."sales.db".') == 2
-    assert 'lake."sales.db"' in run("connector", "list").stdout
+    assert 'lake."sales.db"' in run("connector", "list", "--wide").stdout
     again = run("table", "register-delta", '"x.y".orders', f"{location}/orders")
     assert again.stdout.startswith('Created namespace "x.y"\nRegistered "x.y".orders at ')
 
@@ -636,7 +711,8 @@ def test_a_connector_of_a_place_that_is_not_there(lake: Path) -> None:
         f"failed     {place}: {problem}",
         "0 registered, 0 known before, 1 failed; 1 folder searched",
     ]
-    assert problem in run("connector", "list").stdout
+    assert problem in run("connector", "list", "--wide").stdout
+    assert re.search(rf"{place}  yes +1 failed, t…\n", run("connector", "list").stdout)
 
 
 def test_a_kind_that_is_no_connector_is_named(lake: Path) -> None:
@@ -758,10 +834,11 @@ def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
         opened.purge.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
         (made,) = opened.purge.operations.list(call)
     purge_id = str(made.id)
-    (line,) = run("purge", "list", "--table", "ns.orders", "--state", "pending").stdout.splitlines()[1:]
+    wanted = ("--table", "ns.orders", "--state", "pending")
+    (line,) = run("purge", "list", *wanted, "--wide").stdout.splitlines()[1:]
     assert line.split()[:6] == [purge_id, "ns.orders", "PENDING", "0/5", "0", "0"]
     assert run("purge", "list", "--state", "DEAD_LETTER", "--json").stdout == ""
-    assert "not one of PENDING, RUNNING" in one_error(run("purge", "list", "--state", "gone"), 1)
+    assert "not one of PENDING, RUNNING" in one_error(run("purge", "list", "--state", "gone"), 2)
     assert "is CANCELLED" in run("purge", "cancel", purge_id).stdout
     assert "it is CANCELLED" in one_error(run("purge", "cancel", purge_id), 1)
     assert "is due now" in run("purge", "retry", purge_id).stdout
@@ -808,7 +885,7 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
         (job,) = opened.jobs.list(call)
 
     def listed(*arguments: str) -> list[list[str]]:
-        return [line.split()[:5] for line in run("job", "list", *arguments).stdout.splitlines()[1:]]
+        return [line.split()[:5] for line in run("job", "list", "--wide", *arguments).stdout.splitlines()[1:]]
 
     assert listed() == [[str(job.id), "purge", "ns.orders", "PENDING", "0/5"]]
     assert listed("--kind", "connector-scan") == listed("--state", "DEAD_LETTER") == []
@@ -859,9 +936,10 @@ def test_statistics_are_captured_and_shown(lake: Path) -> None:
     assert (made["state"], made["files"], made["done"]) == ("succeeded", 1, 1)
     shown = run("table", "statistics", "ns.orders").stdout
     assert "ns.orders, snapshot 1: 8 rows, 1 files" in shown
-    assert ["value", "INT", "8", "0", "-", "8", "1", "8"] in [line.split()[:8] for line in shown.splitlines()]
+    assert ["value", "int", "0", "8", "1", "8", "4", "B"] in [line.split() for line in shown.splitlines()]
     assert len(run("table", "statistics", "ns.orders", "--kind", "file", "--json").stdout.splitlines()) == 1
-    assert "must be table, column" in run("table", "statistics", "ns.orders", "--kind", "x").stderr
+    files = run("table", "statistics", "ns.orders", "--kind", "file").stdout.splitlines()
+    assert files[1].split()[1:3] == ["parquet", "8"]
     assert (
         "capture policy ns.orders" in run("table", "statistics", "ns.orders", "--kind", "expression").stdout
     )

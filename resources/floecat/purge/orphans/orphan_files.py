@@ -167,7 +167,9 @@ class OrphanFiles:
         found: Callable[[FileEntry], None] = lambda _: None,
         progress: Callable[[OrphanProgress], None] = lambda _: None,
     ) -> list[OrphanReport]:
-        """Works on every table of a namespace, or of the catalog, that the principal may see; see `find`.
+        """Works on each table of a catalog, or of a namespace and those below it, that the principal may see.
+
+        See `find`.
 
         A table that cannot be worked on has its problem in its report, and the next one follows.
 
@@ -176,7 +178,7 @@ class OrphanFiles:
             NoSuchNamespaceError: the namespace does not exist.
         """
         reports = []
-        wanted = self._namespaces.walk(call) if namespace is None else iter([namespace])
+        wanted = chain(() if namespace is None else (namespace,), self._namespaces.walk(call, namespace))
         for identifier in (table for each in wanted for table in self._tables.list(call, each, _ALL).items):
             try:
                 report = self.find(

@@ -91,7 +91,7 @@ class EntryRow(msgspec.Struct, frozen=True):
 
 
 class ListedTable(msgspec.Struct, frozen=True, rename="kebab"):
-    """A table in a listing of its catalog."""
+    """A table, or a view, in a listing of its catalog."""
 
     namespace: Namespace
     name: str
@@ -103,7 +103,7 @@ class ListedTable(msgspec.Struct, frozen=True, rename="kebab"):
     metadata_location: str | None
     """`None` for a table of another format that was not read yet."""
     snapshot_id: int | None
-    """Of the branch `main`."""
+    """Of the branch `main`; views have none."""
     created_at_ms: int
     updated_at_ms: int
 
@@ -208,14 +208,17 @@ def list_names(
     return [row[0] for row in conn.all(_LIST, {**parameters, "kind": kind})]
 
 
-def list_all(conn: Connection, catalog_id: UUID, after: UUID | None, limit: int) -> list[ListedTable]:
-    """The tables of a catalog, ordered by id.
+def list_all(
+    conn: Connection, catalog_id: UUID, after: UUID | None, limit: int, kind: str = "table"
+) -> list[ListedTable]:
+    """The entries of one kind in a catalog, ordered by id.
 
     Args:
-        after: id of the last table of the page before.
-        limit: most tables.
+        after: id of the last one of the page before.
+        limit: most entries.
+        kind: `table` or `view`.
     """
-    parameters = {"catalog_id": catalog_id, "after": after or _FIRST_ID, "limit": limit}
+    parameters = {"catalog_id": catalog_id, "after": after or _FIRST_ID, "limit": limit, "kind": kind}
     return [
         ListedTable(
             decode_texts(levels),
@@ -434,7 +437,7 @@ _LIST_ALL: Final = (
     .select_from(_located.outerjoin(_refs, _main))
     .where(
         _entries.c.catalog_id == sa.bindparam("catalog_id"),
-        _entries.c.kind == "table",
+        _entries.c.kind == sa.bindparam("kind"),
         _entries.c.id > sa.bindparam("after"),
     )
     .order_by(_entries.c.id)

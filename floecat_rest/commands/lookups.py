@@ -1,0 +1,76 @@
+"""Names that people type: with their catalog or without, and what they meant if there is no such thing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from floecat.errors import NoSuchNamespaceError, NoSuchWarehouseError
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.suggestions import did_you_mean, nearest
+from floecat_rest.commands.names import written
+
+if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
+
+__all__ = ["OPERATOR", "hint", "of_catalog"]
+
+OPERATOR: Final = "command-line"
+"""What the commit log calls who uses commands."""
+
+Name = TypeVar("Name", Namespace, TableIdentifier)
+
+
+def of_catalog(kernel: Kernel, call: Call, name: Name, *, any_catalog: bool) -> tuple[Call, Name]:
+    """A call on the catalog that a name begins with, and the name in it.
+
+    What begins with a namespace of the catalog of the call is meant there.
+
+    Args:
+        kernel: an open one.
+        call: on the catalog that the command is for.
+        name: of a table, a view or a namespace.
+        any_catalog: whether the name may begin with another catalog of the account.
+    """
+    levels = name.namespace if isinstance(name, TableIdentifier) else name
+    catalog = levels[0]
+    is_other = catalog != call.catalog.name
+    if len(levels) < 2 or (is_other and not any_catalog) or _exists(kernel, call, levels[:1]):
+        return call, name
+    if is_other:
+        try:
+            call = kernel.catalog.calls.open_as_operator(OPERATOR, call.catalog.account_id, catalog)
+        except NoSuchWarehouseError:
+            return call, name
+    if isinstance(name, TableIdentifier):
+        return call, name._replace(namespace=levels[1:])
+    return call, levels[1:]
+
+
+def hint(kernel: Kernel, call: Call, name: Namespace | TableIdentifier) -> str:
+    """The end of a message that something was not found: what a name stands for, or which was meant."""
+    from floecat.entries.calls import PageRequest
+
+    namespace = name.namespace if isinstance(name, TableIdentifier) else name
+    if not _exists(kernel, call, namespace):
+        near = nearest(written(namespace), map(written, kernel.catalog.namespaces.walk(call)))
+        if isinstance(name, TableIdentifier) and near:
+            near = [f"{near[0]}.{written((name.name,))}"]
+        return did_you_mean(near)
+    if not isinstance(name, TableIdentifier):
+        return ""
+    tables = kernel.catalog.tables.list(call, namespace, PageRequest()).items
+    views = kernel.catalog.views.list(call, namespace, PageRequest()).items
+    for kind, found in (("table", tables), ("view", views)):
+        if name in found:
+            return f"; it is a {kind}: floecat {kind} show {written(name)}"
+    by_name = {each.name: written(each) for each in (*tables, *views)}
+    return did_you_mean([by_name[near] for near in nearest(name.name, by_name)])
+
+
+def _exists(kernel: Kernel, call: Call, namespace: Namespace) -> bool:
+    try:
+        kernel.catalog.namespaces.exists(call, namespace)
+    except NoSuchNamespaceError:
+        return False
+    return True

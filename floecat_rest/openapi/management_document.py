@@ -46,7 +46,7 @@ class OperationNotes:
     """Example of the request."""
 
     errors: Mapping[int, str] = field(default_factory=dict)
-    """Beside those that any operation may answer."""
+    """Errors beside those that any operation may answer."""
 
     replays: bool = False
     """Whether it takes `Idempotency-Key`."""

@@ -90,7 +90,7 @@ class LruCache(Generic[V]):
     """A map that drops the least recently used values beyond a budget. Thread-safe."""
 
     def __init__(self, budget: int, *, largest: int | None = None) -> None:
-        """Takes the budget, in whatever `put` counts.
+        """Takes the budget, in the unit that `put` uses.
 
         Args:
             budget: of all values together.

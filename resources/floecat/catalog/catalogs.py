@@ -85,7 +85,7 @@ class CatalogService:
         return cached[1] if cached is not None and cached[0] > time.monotonic() else None
 
     def storage_of(self, account_id: UUID, prefix: str) -> str:
-        """Equal for catalogs on the same storage, for all that is known without asking the store."""
+        """A key, equal for catalogs on one storage, for all that is known without asking the store."""
         cached = self._cache.get((account_id, prefix))  # however old: storage of a catalog seldom changes
         if cached is None:
             return prefix

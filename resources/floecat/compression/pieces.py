@@ -37,7 +37,7 @@ _LEVEL: Final = 3
 _RAW_DEFLATE: Final = -15
 
 _HEADER: Final = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
-"""Without a time and the system it was made on: the same document gives the same bytes."""
+"""Header without a time and the system it was made on: the same document gives the same bytes."""
 
 _LAST_BLOCK: Final = b"\x03\0"
 _TRAILER: Final = Struct("<II")

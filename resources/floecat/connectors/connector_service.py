@@ -56,12 +56,12 @@ class NewConnector(msgspec.Struct, frozen=True):
     kind: str
     location: str
     namespace: Namespace = ()
-    """Below which namespace its tables go. Default: one with the name of the connector."""
+    """Namespace below which its tables go. Default: one with the name of the connector."""
     options: Mapping[str, str] = {}
     enabled: bool = True
     """Whether schedules scan it."""
     interval_ms: int = 600_000
-    """Between two scheduled scans."""
+    """Time between two scheduled scans."""
 
 
 class ScanProgress(msgspec.Struct, frozen=True):

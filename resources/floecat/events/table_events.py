@@ -50,7 +50,7 @@ class PurgeCompleted(TableEvent, frozen=True, kw_only=True):
     job_id: UUID
     purger: str
     elapsed_ms: int
-    """Since the drop."""
+    """Time since the drop."""
     counts: Mapping[str, int]
     """Files by what became of them, and bytes: as `purge.deletion.progress.PurgeProgress` names them."""
 

@@ -86,7 +86,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     is_irreversible: bool = False
     """Whether its work cannot be undone: one that has begun is cancelled by force alone."""
     ended: Callable[[RunningJob, str, str | None], None] | None = None
-    """Called by the worker that ended a job, with the state and the error; must not raise."""
+    """Function that the worker calls that ended a job, with the state and the error; must not raise."""
     turns: Turns = msgspec.field(default_factory=Turns)
     """Turns in this process, for all queues of the kind."""
 

@@ -40,12 +40,12 @@ class Drained(NamedTuple):
 
     succeeded: int = 0
     waiting: int = 0
-    """Will be tried again."""
+    """Jobs that will be tried again."""
     failed: int = 0
-    """Have used up their attempts; an operator may retry them."""
+    """Jobs that have used up their attempts; an operator may retry them."""
     cancelled: int = 0
     lost: int = 0
-    """Taken over by another worker."""
+    """Jobs that another worker took over."""
 
     @property
     def total(self) -> int:

@@ -48,7 +48,7 @@ class TableObligations(msgspec.Struct, frozen=True, kw_only=True):
     masks: Mapping[str, str] = {}
     """Expressions in place of columns, by name."""
     row_filter: str = ""
-    """Only rows for which this expression is true may be shown; empty for all."""
+    """Expression that is true for the rows that may be shown; empty for all."""
 
 
 class Query(msgspec.Struct, frozen=True):

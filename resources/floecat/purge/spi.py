@@ -170,7 +170,7 @@ class Purger(Protocol):
     """Deletes the files of dropped tables, or has them deleted. Shared by threads."""
 
     def initialize(self, properties: Mapping[str, str], context: PurgerContext, /) -> None:
-        """Called once, before the first request.
+        """Prepares the purger; called once, before the first request.
 
         Args:
             properties: `floecat.purge.properties`.
@@ -179,7 +179,7 @@ class Purger(Protocol):
         ...
 
     def purge_table(self, request: PurgeRequest, /) -> None:
-        """Deletes the files of a table, or takes over to see to it.
+        """Deletes a table's files, or accepts responsibility for deleting them.
 
         The row of the request is done when this returns, and tried again later if it raises. Whatever it
         deletes, it must be able to do so again, in part or whole.
@@ -191,5 +191,5 @@ class Purger(Protocol):
         ...
 
     def close(self) -> None:
-        """Called once, when the process ends."""
+        """Closes the purger; called once, when the process ends."""
         ...

@@ -67,7 +67,7 @@ class StorageAccess(msgspec.Struct, frozen=True, eq=False):
         return cls(files, options, fsync, stores(options), ClientConfig(options))
 
     def __reduce__(self) -> tuple[Callable[[ObjectStoreOptions], StorageAccess], tuple[ObjectStoreOptions]]:
-        """Another process opens the same storage. What is pickled holds the keys."""
+        """Lets another process open the same storage. What is pickled holds the keys."""
         return partial(StorageAccess.of, fsync=self.fsync), (self.options,)
 
     @property

@@ -101,12 +101,12 @@ class CatalogStorage:
 
     @property
     def store_key(self) -> str:
-        """Equal for storages in which every location means the same file, in any process."""
+        """A key that is equal for storages in which every location means the same file, in any process."""
         return repr(self._stores)
 
     @property
     def access_key(self) -> Hashable:
-        """Equal for storages that reach every location in the same way."""
+        """A key that is equal for storages that reach every location in the same way."""
         return self._access, *self._prefixes
 
     def with_neighbours(self, others: Iterable[CatalogStorage]) -> CatalogStorage:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MOST_LARGER = 4
-"""Another compression of the same records may be this many times larger. Larger files are not read."""
+"""Most times that another compression of the same records may be larger. Larger files are not read."""
 
 _PARALLEL_CALLS = 16
 _SMALL_BYTES = 16 << 20

@@ -51,7 +51,7 @@ Shredded variants are missing: engines read the data files themselves, and not a
 _LAST_READER_VERSION: Final = 3
 
 _OUTSIDE_THE_LOG: Final = frozenset({"catalogManaged", "catalogOwned-preview"})
-"""Only another catalog knows the newest versions; listed for readers or for writers."""
+"""Features by which only another catalog knows the newest versions; listed for readers or for writers."""
 
 
 class Protocol(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ No more than a part is lost when the work is stopped, and loads of newer version
 """
 
 Progress = Callable[[int, int], None]
-"""Called with the number of versions done, and of all."""
+"""Function that is called with the number of versions done, and of all."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ _TIME = (
 _DAYS_OF_MONTHS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _MICROS_OF_DAY = 86_400_000_000
 _LAST_DAY = 106_751_988
-"""Beyond it, a time of day and a zone could overflow 64 bits of microseconds."""
+"""Day beyond which a time of day and a zone could overflow 64 bits of microseconds."""
 _LARGEST_OFFSET_HOURS = 18
 
 Integers = npt.NDArray[np.int64]

@@ -219,7 +219,7 @@ def _partition_column(column: DeltaField, leaf: LeafColumn, ids: FieldIds) -> Pa
 
 
 def _type_family(type: PrimitiveType) -> str:
-    """Equal for types that can be promoted to one another."""
+    """A key that is equal for types that can be promoted to one another."""
     if type.name == "decimal":
         return f"decimal({type.parameters[1]})"
     return {"int": "long", "float": "double"}.get(type.name, str(type))

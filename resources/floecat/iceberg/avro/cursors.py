@@ -1,4 +1,4 @@
-"""Many places in Avro's binary encoding, moved over values together.
+"""Cursors at many places in Avro's binary encoding, moved over values together.
 
 Where a scalar decoder has one position, a `RecordCursor` has an array of them, one for each record that is
 decoded. Each step reads the same field of all records in a few NumPy calls.

@@ -56,7 +56,7 @@ class StringColumn:
         return np.diff(self.offsets)
 
     def slice(self, start: int, stop: int) -> StringColumn:
-        """Some of the rows, without copying."""
+        """The column of some of the rows, without copying."""
         valid = None if self.valid is None else self.valid[start:stop]
         return StringColumn(self.offsets[start : stop + 1], self.data, valid)
 

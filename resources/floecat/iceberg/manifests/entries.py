@@ -109,7 +109,7 @@ _CHUNK_BYTES = 32 * 1024 * 1024
 long values must not share a chunk with many rows."""
 
 _PLAIN_FIELDS_WIDTH, _PLAIN_FIELD_WIDTH = 256, 32
-"""More than all fields but strings, partition values and maps can take, and one of them."""
+"""Bytes above those of all fields but strings, partition values and maps, and of one of them."""
 
 _NULL = constant(b"\x00")
 

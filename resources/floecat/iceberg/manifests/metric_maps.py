@@ -30,7 +30,7 @@ from floecat.iceberg.file_metrics import ColumnMetrics, FileMetrics
 __all__ = ["METRIC_IDS", "MetricMap", "MetricMaps", "metric_columns"]
 
 _PLAIN_WIDTH = 16
-"""More bytes than a key takes with its count or the length of its bound, or than what surrounds the pairs."""
+"""Bytes above those of a key with its count or the length of its bound, and of what surrounds the pairs."""
 
 _NO_MAP = constant(b"\x00")
 _END_OF_ARRAY = constant(b"\x00")

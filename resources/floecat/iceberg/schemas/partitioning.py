@@ -85,7 +85,7 @@ class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab"):
 
     @property
     def content(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-        """Equal for specs with the same fields in the same order, whatever their ids."""
+        """A key that is equal for specs with the same fields in the same order, whatever their ids."""
         return tuple((field.name, field.transform, field.sources) for field in self.fields)
 
 

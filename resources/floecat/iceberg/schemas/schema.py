@@ -108,7 +108,7 @@ class Schema:
 
     @cached_property
     def content(self) -> bytes:
-        """Equal for schemas that differ in their schema ids only; docs and defaults count."""
+        """A key that is equal for schemas that differ in their schema ids only; docs and defaults count."""
         return _content_encoder.encode((self.struct, sorted(self.identifier_field_ids)))
 
     def with_schema_id(self, schema_id: int) -> Schema:

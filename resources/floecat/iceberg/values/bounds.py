@@ -13,7 +13,7 @@ DEFAULT_BOUNDS = Bounds()
 
 
 class ProcessBounds:
-    """The bounds that apply in a process, also to what takes none as an argument.
+    """Process-wide bounds, for code that is not passed any.
 
     Attributes:
         limits: those of the settings, once the composition root or the start of a child process has set

@@ -124,7 +124,7 @@ class ViewVersion(msgspec.Struct, frozen=True):
         return ViewVersion.parse(msgspec.json.encode(fields))
 
     def behaviour(self) -> bytes:
-        """Equal for versions that differ in nothing but their ids and their time of creation.
+        """A key that is equal for versions that differ in nothing but their ids and their time of creation.
 
         Fields that the specification does not name count too. An absent field equals `null`.
         """

@@ -36,7 +36,7 @@ Partitions: TypeAlias = Callable[
 
 
 class ChunkSize(NamedTuple):
-    """Most of a chunk: file scan tasks, and bytes of JSON. One task may be longer, up to `task_bytes`."""
+    """Bounds of a chunk: file scan tasks, and bytes of JSON. One task may be longer, up to `task_bytes`."""
 
     files: int
     size_bytes: int

@@ -20,7 +20,7 @@ __all__ = ["ChunkedPlanner"]
 
 _CHUNKS_PER_RANGE: Final = 64
 _FILES_PER_CHUNK: Final = 128
-"""Most that count for a range."""
+"""Most files that count for a range."""
 
 
 class ChunkedPlanner:

@@ -36,21 +36,21 @@ class PurgeProgress(msgspec.Struct):
     """
 
     found: int = 0
-    """Reachable so far, those that were deleted before included."""
+    """Files reachable so far, those that were deleted before included."""
     deleted: int = 0
-    """Gone, whether or not they existed before."""
+    """Files gone, whether or not they existed before."""
     bytes: int = 0
     """Size of the deleted files, as far as metadata tells it."""
     shared: int = 0
-    """Kept, because live tables need them."""
+    """Files kept, because live tables need them."""
     outside: int = 0
-    """Kept, because they are outside the allowed locations."""
+    """Files kept, because they are outside the allowed locations."""
     gc_disabled: int = 0
     """Data files kept, because the table property `gc.enabled` is false."""
     failed: int = 0
-    """Could not be deleted."""
+    """Files that could not be deleted."""
     waiting: int = 0
-    """Kept, because something they lead to is still there."""
+    """Files kept, because something they lead to is still there."""
     working_ms: int = 0
     expected: int = 0
     """Files by the counts of the manifest lists, some of them several times; 0 before they are read."""

@@ -37,11 +37,11 @@ class OrphanReport(msgspec.Struct, kw_only=True, rename="kebab"):
     oldest_modified_at_ms: int | None = None
     """Time of the oldest orphan."""
     needed: int = 0
-    """Stay, because something leads to them, or another table is there."""
+    """Files that stay, because something leads to them, or another table is there."""
     young: int = 0
-    """Stay, because they were written within the grace time."""
+    """Files that stay, because they were written within the grace time."""
     hidden: int = 0
-    """Stay, because their name, or a folder, starts with `_` or `.`."""
+    """Files that stay, because their name, or a folder, starts with `_` or `.`."""
     deleted: int = 0
     deleted_bytes: int = 0
     failures: list[DeleteFailure] = []

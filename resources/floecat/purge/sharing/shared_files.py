@@ -75,7 +75,7 @@ class SharedFilesUnknownError(FloecatError):
 
 
 class _Scopes:
-    """Under what an area is valid: the store that was read, and for some the locations that were allowed."""
+    """The conditions of an indexed area: the store, and, if files were skipped, the allowed locations."""
 
     def __init__(self, storages: Mapping[UUID, CatalogStorage], bounds: Bounds) -> None:
         self._of_store: dict[CatalogStorage, str] = {}
@@ -88,7 +88,7 @@ class _Scopes:
 
     @property
     def valid(self) -> Collection[str]:
-        """The conditions of all storages."""
+        """The conditions of all areas."""
         return {*self._of_store.values(), *self._of_roots.values()}
 
     def of_store(self, storage: CatalogStorage) -> str:

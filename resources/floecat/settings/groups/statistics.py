@@ -71,9 +71,9 @@ class StatisticsSettings(SettingsGroup, frozen=True, kw_only=True):
     """A capture that has to read no more bytes, of no more files than a group, is one step of one worker."""
 
     in_process_bytes: Annotated[int, size()] = 8 * _MIB
-    """Up to 16 data files of together no more bytes are read in the process of the service, if it is known
-    that they decode to little; others in one of its own, at lower priority, so that requests do not wait for
-    them."""
+    """Bytes of up to 16 data files together that are read in the process of the service, if it is known
+    that they decode to little; others in one of its own, at lower priority, so that requests do not wait
+    for them."""
 
     memory_bytes: Annotated[int, size()] = 256 * _MIB
     """Bytes that a worker may hold of a data file and its deletes at a time. A file that needs more is left

@@ -23,7 +23,7 @@ __all__ = ["CaptureProcesses", "Check", "FileEndedProcessError", "RunWork"]
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[int], None]
-"""Called with the number of files or sidecars that are done; raises to stop the work."""
+"""Function that is called with the number of files or sidecars that are done; raises to stop the work."""
 
 _BASE_MEMORY: Final = 1 << 30
 """Memory of a process: its program, its threads, and sketches of a group."""

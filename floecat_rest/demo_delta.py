@@ -34,7 +34,6 @@ def make_delta_table(catalog: RestCatalog, namespace: tuple[str, ...], beside: s
     """Writes the table, with two versions, and registers it, unless the namespace has one of this name.
 
     Args:
-        catalog: the catalog.
         namespace: of the table.
         beside: a table of the namespace; the new one is in the same folder, by the same file IO.
 

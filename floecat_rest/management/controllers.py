@@ -42,7 +42,6 @@ def path_id(request: CatalogRequest, name: str, what: str) -> UUID:
     """The id in a path.
 
     Args:
-        request: the request.
         name: of the parameter of the path.
         what: what the id is of, for a message.
 

@@ -61,7 +61,6 @@ class BoundedThreads(Threads):
         """Runs a function in a thread. To be called in the thread of a running event loop.
 
         Args:
-            function: the function.
             store: the store that it waits for, if it waits for one.
 
         Returns:
@@ -151,7 +150,6 @@ class RequestThreads:
         gone by then.
 
         Args:
-            work: the work.
             waits_for: what it waits for at most.
             store: the object store that it waits for, if it is one.
             at_once: whether it reads a few rows by key, which a local store answers on the event loop.

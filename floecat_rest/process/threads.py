@@ -221,7 +221,6 @@ class Threads:
         """The next call of a thread; None if the thread is idle now, or is to end.
 
         Args:
-            thread: the thread.
             done: the call that it has run; None if it was woken.
         """
         with self._counting:

@@ -109,7 +109,6 @@ class CatalogService:
         """A page of the catalogs of the account, by name, as large as one answer may be.
 
         Args:
-            account_id: the account.
             token: of the page before; None or empty for the first.
             limit: most catalogs.
 

@@ -63,7 +63,6 @@ class RegisterService:
 
         Args:
             namespace: where the table will be.
-            name: its name.
             metadata_location: absolute URI of the metadata file.
             overwrite: whether an existing table is pointed at the file. It keeps its identity in the catalog;
                 snapshots that it shares with the file stay, others come and go.

@@ -93,7 +93,6 @@ class RegisterDeltaService:
 
         Args:
             namespace: where the table will be.
-            name: its name.
             location: absolute URI of the folder that holds `_delta_log`.
             format_version: Iceberg format version; `None` for that of the settings.
             connector_id: the connector that found the table.

@@ -206,7 +206,6 @@ class QueryService:
         """Pins a table, or finds the pin that the query has of it.
 
         Args:
-            query_id: the query.
             snapshot_id: the state that is wanted; without one that of `as_of_ms`.
             as_of_ms: the time whose state is wanted; without one the query's default, else the pinned state,
                 else the current one.

@@ -84,7 +84,6 @@ def entry_changes(
     """Compares a commit with the previous version.
 
     Args:
-        commit: its commit.
         data: manifests of data files.
         deletes: manifests of delete files.
 

@@ -202,7 +202,6 @@ def physical_name(field: DeltaField, full_name: str, *, mapped: bool) -> str:
     """The name of a field in files and in the log.
 
     Args:
-        field: the field.
         full_name: its dotted logical name, for messages.
         mapped: whether column mapping is on.
 

@@ -69,7 +69,6 @@ def missing_artifacts(
 
     Args:
         artifacts: those of the table.
-        metadata_file: its metadata file.
         document: what is in that file.
         has_copies: whether data files of the current snapshot may be copies.
         older_lists: how many manifest lists of other snapshots are read.

@@ -123,7 +123,6 @@ class Builds:
 
         Args:
             known: the table.
-            log: its log.
             listing: what the log holds.
             document: gets the versions as snapshots.
             ids: of its columns; new columns are added.
@@ -173,7 +172,6 @@ class Backfill:
         """Removes versions from a document that the log no longer has, and returns those to add.
 
         Args:
-            document: the document.
             versions: versions of the log.
             newest: the newest snapshot; it stays. Versions after it come with the next refresh.
             left_out: versions that are not added.

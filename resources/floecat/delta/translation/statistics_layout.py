@@ -189,7 +189,6 @@ class TextBatch:
         """Finds the texts that have a layout.
 
         Args:
-            layout: the layout.
             rows: where to look, ascending.
         """
         count = len(layout.paths)

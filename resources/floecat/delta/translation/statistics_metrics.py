@@ -187,7 +187,6 @@ class _FileCounts:
             leaf: the column.
             nulls: its null counts, shape (n,).
             is_counted: where they are known, shape (n,).
-            bounds: its bounds.
         """
         is_all = self._is_counted & (nulls == self._records)
         is_kept = is_counted & (nulls >= 0) & (~self._is_counted | (nulls <= self._records))

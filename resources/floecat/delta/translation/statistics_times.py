@@ -51,7 +51,6 @@ def parse_moments(texts: pa.StringArray, *, zoned: bool) -> tuple[pa.Int64Array,
     The two differ where a text has nanoseconds or an offset of the time before 1972, see above.
 
     Args:
-        texts: the texts.
         zoned: whether they are instants, in UTC or with an offset; otherwise they are local, and any offset
             except that of UTC is invalid.
 

@@ -244,7 +244,6 @@ class _Translator:
         """Fields of a struct as JSON.
 
         Args:
-            struct: the struct.
             path: where it is in data files.
             owner: its full name, empty for the table.
             required: whether it is never null.

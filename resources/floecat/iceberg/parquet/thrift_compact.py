@@ -156,7 +156,6 @@ def field_header(number: int, kind: int, *, after: int) -> bytes:
     """The header of a field.
 
     Args:
-        number: its number.
         kind: type of its value.
         after: number of the field before it, 0 if it is the first.
     """

@@ -60,7 +60,6 @@ def same_default(old: object, new: object, type: Type) -> bool:
     Args:
         old: a default of the type, or of one that may be promoted to it.
         new: a default of the type.
-        type: the type.
     """
     return _plain(old, type) == _plain(new, type)
 

@@ -51,7 +51,6 @@ def pyiceberg_partitions(
     """Spec ids and partitions of files, as JSON.
 
     Args:
-        files: the files.
         types: result types of the fields of their spec; None where only files know it.
         specs: of the table.
         are_absent: whether the files do not have the columns that they are partitioned by.

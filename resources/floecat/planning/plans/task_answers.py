@@ -87,7 +87,6 @@ def render_tasks(
     """Renders a plan while it is made.
 
     Args:
-        plan: the plan.
         types: of all specs of the table.
         most: of a chunk.
         partitions: how partitions are spelled for a client that does not take them as specified. It is one

@@ -84,7 +84,6 @@ class ChunkedPlanner:
 
         Args:
             fields: the chunk; None for one without tasks.
-            plan_id: of the plan.
             scan: what the plan reads; called if sets of its filter are put into the chunk.
         """
         unpacked = unpack(fields)

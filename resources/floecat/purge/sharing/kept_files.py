@@ -66,7 +66,6 @@ class KeptFiles:
         """Takes the files to begin with.
 
         Args:
-            files: the files.
             catch_up: adds what was committed since the last call.
             turns: announce batches; `None` for a purge without a job, beside which nothing may be committed.
         """

@@ -81,7 +81,6 @@ class ParquetSource:
         Args:
             files: where the file is read.
             location: where it is.
-            size_bytes: its size.
             names: ids of columns of files that have none.
             memory_bytes: bounds the values of a column that are decoded at a time; a page, a dictionary and a
                 single value are read as a whole.

@@ -62,7 +62,6 @@ class OrcSource:
         Args:
             files: where the file is read.
             location: where it is.
-            size_bytes: its size.
             names: ids of columns of files that have none.
             memory_bytes: bounds a column of a stripe.
 

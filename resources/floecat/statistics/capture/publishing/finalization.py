@@ -84,7 +84,6 @@ class Finalization:
 
         Args:
             job: the capture.
-            snapshot: its snapshot.
             files: of the snapshot.
             found: what is not in a sidecar yet.
 

@@ -153,7 +153,6 @@ def read_file(read: Callable[[DataFile], _T], file: DataFile) -> _T | FileProble
 
     Args:
         read: reads it, as `FileReader.summary` does.
-        file: the file.
 
     Raises:
         UnavailableError: storage fails.
@@ -179,7 +178,6 @@ def read_elsewhere(
     Args:
         run: runs it there.
         read: reads it; can be pickled.
-        file: the file.
         check: as of `RunWork`.
 
     Raises:

@@ -22,12 +22,6 @@ class Descriptions:
     """OpenAPI documents of an application, as objects, JSON and YAML, and the page that shows them."""
 
     def __init__(self, routes: Sequence[BaseRoute], gateway: GatewaySettings) -> None:
-        """Describes an application.
-
-        Args:
-            routes: of the application.
-            gateway: settings of the service.
-        """
         self._routes = routes
         self._gateway = gateway
 

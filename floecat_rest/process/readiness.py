@@ -29,7 +29,6 @@ class Readiness:
     """Asks the store a question in a thread of its own, once for all who ask meanwhile."""
 
     def __init__(self, *, timeout_ms: int) -> None:
-        """Sets how long an answer is waited for."""
         self._timeout_ms = timeout_ms
         self._threads = BoundedThreads(1)
         self._asked: asyncio.Future[Any] | None = None

@@ -109,14 +109,7 @@ class ConnectorService:
         reserved: str,
         most: int,
     ) -> None:
-        """Puts the service together.
-
-        Args:
-            store: where connectors are kept.
-            registry: the kinds.
-            reserved: characters that no namespace level may hold.
-            most: connectors of a catalog.
-        """
+        """`reserved`: characters that no namespace level may hold; `most`: connectors of a catalog."""
         self._store = store
         self._transactions = transactions
         self._clock = clock

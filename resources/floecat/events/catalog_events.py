@@ -106,15 +106,7 @@ class CatalogEvents:
         default_account_id: UUID | None = None,
         memory_bytes: int,
     ) -> None:
-        """Puts the service together.
-
-        Args:
-            store: holds the commit logs.
-            files: reads metadata files.
-            storages: of the catalogs.
-            default_account_id: labels of catalogs of other accounts name their account.
-            memory_bytes: of metadata files that are read at a time.
-        """
+        """`default_account_id`: see `LiveEntries`; `memory_bytes`: of metadata files read at a time."""
         self._store = store
         self._default_account_id = default_account_id
         self._tables = CommittedTables(store, files, memory_bytes=memory_bytes)

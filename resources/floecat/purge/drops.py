@@ -40,15 +40,7 @@ class DropService:
         *,
         purger: str,
     ) -> None:
-        """Puts the service together.
-
-        Args:
-            services: removes entries.
-            queue: of purge jobs.
-            listeners: are called after a drop.
-            entry_files: delete what the catalog wrote about removed tables for itself.
-            purger: name of the purger of new jobs.
-        """
+        """`purger` names the purger of new jobs; `listeners` are called after a drop."""
         self._tables = services
         self._clock = clock
         self._queue = queue

@@ -50,7 +50,6 @@ class EntryFileJobs:
     def __init__(
         self, store: Store, storages: CatalogStorages, clock: Clock, settings: PurgeSettings
     ) -> None:
-        """Takes the store, the storages of catalogs, the time, and how often and for how long to try."""
         self._store = store
         self._storages = storages
         self._clock = clock

@@ -98,13 +98,7 @@ class PurgeWork:
         clock: Clock,
         rows: Callable[[Lease], PurgerRows],
     ) -> None:
-        """Puts the work together.
-
-        Args:
-            purgers: do the work.
-            listeners: are called when an attempt starts, and when a purge has ended.
-            rows: opens the rows of a purger.
-        """
+        """`listeners` are called when an attempt starts, and when a purge has ended."""
         self._rows = rows
         self._purgers = purgers
         self._listeners = listeners

@@ -51,7 +51,6 @@ class LanceTables:
     """Declares, loads, lists and deregisters Lance tables."""
 
     def __init__(self, catalog: RestCatalog) -> None:
-        """Works on one catalog."""
         self._catalog = catalog
 
     def declare(

@@ -56,7 +56,6 @@ class TableDocument:
     """A metadata document in the making. Not thread-safe."""
 
     def __init__(self, fields: JsonObject) -> None:
-        """Takes the decoded document."""
         self._fields = fields
         self._snapshots: dict[int, JsonObject] = {
             snapshot["snapshot-id"]: snapshot for snapshot in fields["snapshots"]

@@ -45,14 +45,7 @@ class PlanTaskService:
     def __init__(
         self, store: Store, clock: Clock, planner: ChunkedPlanner, rows: PlanRows, *, replays: bool
     ) -> None:
-        """Puts the service together.
-
-        Args:
-            store: keeps plans.
-            planner: plans ranges of manifests.
-            rows: finds plans.
-            replays: whether an answer is given again.
-        """
+        """`replays`: whether an answer is given again."""
         self._store = store
         self._clock = clock
         self._planner = planner

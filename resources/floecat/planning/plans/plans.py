@@ -83,16 +83,6 @@ class PlanService:
         work: PlanJobs,
         bounds: OpenQueries,
     ) -> None:
-        """Puts the service together.
-
-        Args:
-            store: keeps plans.
-            keys: runs each request once per idempotency key.
-            tables: current tables.
-            rows: finds plans.
-            work: makes jobs of plans.
-            bounds: how many may be open.
-        """
         self._store = store
         self._clock = clock
         self._keys = keys

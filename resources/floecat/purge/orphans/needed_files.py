@@ -133,15 +133,6 @@ class NeededFilesReader:
         clock: Clock,
         bounds: Bounds,
     ) -> None:
-        """Puts it together.
-
-        Args:
-            store: holds the catalogs.
-            storages: of the catalogs.
-            live: tables of all catalogs.
-            shared: finds the files of live tables.
-            bounds: of manifest lists and manifests.
-        """
         self.live = live
         self._store = store
         self._storages = storages

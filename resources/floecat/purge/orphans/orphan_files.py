@@ -74,17 +74,7 @@ class OrphanFiles:
         batch_size: int,
         sidecars: Sequence[Sidecars] = (),
     ) -> None:
-        """Puts it together.
-
-        Args:
-            parts: look tables up, and read metadata files.
-            namespaces: lists namespaces.
-            tables: lists tables.
-            needed: reads what must stay.
-            jobs: of runs that delete.
-            batch_size: files in one call to storage.
-            sidecars: find further files of a table, which stay too.
-        """
+        """`batch_size`: files in one call to storage; `sidecars` find further files that stay."""
         self._sidecars = sidecars
         self._parts = parts
         self._namespaces = namespaces

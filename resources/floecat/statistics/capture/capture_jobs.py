@@ -52,13 +52,7 @@ class CaptureJobs:
         settings: StatisticsSettings,
         open_work: Callable[[CaptureJobs], SnapshotCapturer],
     ) -> None:
-        """Opens nothing.
-
-        Args:
-            store: holds the jobs.
-            settings: of statistics.
-            open_work: makes what does the work, once.
-        """
+        """Opens nothing; `open_work` makes what does the work, once."""
         self._store = store
         self._clock = clock
         self._settings = settings

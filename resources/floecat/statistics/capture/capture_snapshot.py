@@ -80,7 +80,6 @@ class SnapshotCapturer:
         requests: CaptureRequests,
         division: Groups,
     ) -> None:
-        """Takes what plans scans, publishes statistics files, does what takes long, and makes jobs."""
         self._parts = parts
         self._store = parts.store
         self._settings = settings

@@ -88,7 +88,6 @@ class CaptureRequests:
     def __init__(
         self, store: Store, clock: Clock, kind: JobKind, publication: JobKind, wake: Callable[[], None]
     ) -> None:
-        """Takes the kinds of captures and publications, and what is called when there are new captures."""
         self._store = store
         self._clock = clock
         self._kind = kind

@@ -71,7 +71,6 @@ class Finalization:
     """Finalizes captures. Safe to share between threads."""
 
     def __init__(self, parts: EntryParts, settings: StatisticsSettings, run: RunWork) -> None:
-        """Takes the store, settings, and what runs work, here or in another process."""
         self._store = parts.store
         self._clock = parts.clock
         self._run = run

@@ -79,15 +79,7 @@ class StatisticsPublication:
         *,
         quiet_ms: int,
     ) -> None:
-        """Puts it together.
-
-        Args:
-            parts: what services share.
-            calls: makes the calls that commit.
-            commits: commits the files.
-            loads: of this process.
-            quiet_ms: how long nobody must have committed.
-        """
+        """`quiet_ms`: how long nobody must have committed."""
         self._parts = parts
         self._store = parts.store
         self._clock = parts.clock

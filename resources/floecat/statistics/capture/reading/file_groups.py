@@ -244,7 +244,6 @@ class FileCapturer:
     """Captures groups of data files. Safe to share between threads."""
 
     def __init__(self, parts: EntryParts, settings: StatisticsSettings, run: RunWork) -> None:
-        """Takes the store, settings, and what runs work, here or in another process."""
         self._parts = parts
         self._settings = settings
         self._run = run

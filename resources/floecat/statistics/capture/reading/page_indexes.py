@@ -61,7 +61,6 @@ class PageIndexes:
     """Builds sidecars. Safe to share between threads."""
 
     def __init__(self, parts: EntryParts, planner: ChunkedPlanner, run: RunWork, memory_bytes: int) -> None:
-        """Takes the store, what plans scans, where files are read, and what may be held of one at a time."""
         self._run = run
         self._memory_bytes = memory_bytes
         self._parts = parts

@@ -1,4 +1,4 @@
-"""What a name may mean that stands for nothing."""
+"""Suggestions for names that stand for nothing."""
 
 from __future__ import annotations
 

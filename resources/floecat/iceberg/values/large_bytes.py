@@ -23,7 +23,7 @@ def find_bytes(data: bytes, wanted: bytes, start: int = 0) -> int:
 
 
 def count_byte(data: bytes, wanted: bytes, end: int | None = None) -> int:
-    """How often one byte is there before `end`."""
+    """The number of times that one byte is there before `end`."""
     end = len(data) if end is None else end
     return sum(data.count(wanted, at, min(at + _BLOCK_BYTES, end)) for at in range(0, end, _BLOCK_BYTES))
 

@@ -75,6 +75,8 @@ _PLACES: Final = {
         "jobs.capture", "app", "Captures of statistics: rows, nulls, bounds and distinct values."
     ),
     "purge": _Place("jobs.purge", "app", "Purges: deletion of the files of dropped tables."),
+    "role": _Place("access.role", "app", "Roles of an account, and their members."),
+    "access": _Place("access.access", "app", "Access: grants and owners; who may do what, and why."),
     "docs": _Place("docs", "app", "Reference pages, generated from code."),
 }
 

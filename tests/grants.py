@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from floecat.auth.authorizer import Check, Privilege, Securable
 from floecat.auth.principals import Principal
+from floecat.store.database.engine import Connection
 
 __all__ = ["Grants"]
 
@@ -40,10 +42,14 @@ class Grants:
         self.asked += checks
         return [check not in self._denied and self._is_granted(principal, *check) for check in checks]
 
+    def owner(self, _conn: Connection, _principal: Principal, /) -> UUID | None:
+        """Nobody."""
+        return None
+
     def _is_granted(self, principal: Principal, privilege: Privilege, on: Securable) -> bool:
         path = (on.catalog, *on.namespace, *(() if on.name is None else (on.name,)))
         return any(
             (grantee, privilege, path[:depth]) in self._grants
-            for grantee in (principal.name, *principal.roles)
+            for grantee in (principal.name, *principal.groups)
             for depth in range(1, len(path) + 1)
         )

@@ -19,7 +19,7 @@ V = TypeVar("V")
 _WHOLE: Final = 1024
 
 SHARES: Final[Mapping[str, int]] = {
-    "documents": 456,  # metadata documents: one of 237 MB, counted twice, fits into the largest default
+    "documents": 448,  # metadata documents: one of 237 MB, counted twice, fits into the largest default
     "known-states": 24,
     "answers": 64,  # compressed, as they are sent
     "gzip-blocks": 64,  # blocks of metadata files and answers
@@ -33,6 +33,7 @@ SHARES: Final[Mapping[str, int]] = {
     "purge-areas": 24,
     "tokens": 4,
     "catalogs": 4,
+    "access": 8,  # grants of principals and roles
 }
 """Parts of 1024 by cache: of 1 GiB each gets as many MiB."""
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
-from floecat.auth.authorizer import AllowAll, Authorizer
+from floecat.access.open_access import open_access
+from floecat.auth.authorizer import Authorizer
 from floecat.catalog.open_catalog import open_catalog
 from floecat.clock import Clock, SystemClock
 from floecat.commits.open_commits import open_commits
@@ -47,7 +48,7 @@ class Kernel:
         clock: the time.
         separator: how namespace levels are joined on the wire.
         parts: what the services share.
-        catalog, commits, delta, planning, purge, connectors, statistics, events: services, by package.
+        access, catalog, commits, delta, planning, purge, connectors, statistics, events: of each package.
         registrations: register tables of any format by their location.
         listeners: are called with drops and with the stages of purges.
         background: the work behind the requests, which `start` of it starts.
@@ -62,18 +63,19 @@ class Kernel:
         clock: Clock,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """Wires the services; opens nothing. Without an authorizer every principal may do everything."""
+        """Wires the services; opens nothing. Without an authorizer, the settings choose one."""
         self.settings, self.store, self.files, self.clock = settings, store, files, clock
         self.separator = NamespaceSeparator(unquote(settings.gateway.namespace_separator))
         self.listeners = EventListeners.named(settings.events.listeners)
         self.background = background = Background(store, clock)
         self.jobs = background.jobs
         self.parts = parts = open_entries(settings, store, files, clock)
+        self.access = open_access(settings, store, parts.memory, clock)
         self.delta = open_delta(parts, settings, background)
         formats = TableFormats({"delta": self.delta.format})
         self.registrations = TableRegistrations({"delta": self.delta.registration})
         self.catalog = open_catalog(
-            parts, formats, authorizer or AllowAll(), self.separator, settings, background
+            parts, formats, authorizer or self.access.authorizer, self.separator, settings, background
         )
         self.commits = open_commits(parts, self.catalog, formats, settings, background)
         self.planning = open_planning(parts, formats, settings, background)
@@ -106,7 +108,7 @@ def open_kernel(
     """Opens the store and storage that the settings name.
 
     Args:
-        authorizer: decides what principals may do. Without one they may do everything in their account.
+        authorizer: decides what principals may do. Without one, the settings choose it.
 
     Raises:
         SettingsError: the schema of the store is not the one of this version; `floecat db upgrade` mends it.

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from uuid import UUID
 
 import msgspec
 
 from floecat.auth.principals import Principal
 from floecat.errors import ForbiddenError
 from floecat.identifiers.namespace import Namespace
+
+if TYPE_CHECKING:
+    from floecat.store.database.engine import Connection
 
 __all__ = [
     "AllowAll",
@@ -27,7 +31,7 @@ __all__ = [
     "missing_privilege",
 ]
 
-SecurableKind: TypeAlias = Literal["catalog", "namespace", "table", "view"]
+SecurableKind: TypeAlias = Literal["account", "catalog", "namespace", "table", "view"]
 
 
 class Privilege(StrEnum):
@@ -89,6 +93,8 @@ class Securable(msgspec.Struct, frozen=True):
     """Name of a table or view."""
 
     def __str__(self) -> str:
+        if self.kind == "account":
+            return "the account"
         if self.kind == "catalog":
             return f"catalog {self.catalog}"
         levels = self.namespace if self.name is None else (*self.namespace, self.name)
@@ -113,6 +119,10 @@ class Authorizer(Protocol):
         """
         ...
 
+    def owner(self, conn: Connection, principal: Principal, /) -> UUID | None:
+        """The owner of what a principal creates, asked in the transaction that creates it."""
+        ...
+
 
 class AllowAll:
     """Every principal may do everything in its account."""
@@ -120,6 +130,10 @@ class AllowAll:
     def allowed(self, _principal: Principal, checks: Sequence[Check], /) -> Sequence[bool]:
         """Always."""
         return (True,) * len(checks)
+
+    def owner(self, _conn: Connection, _principal: Principal, /) -> UUID | None:
+        """Nobody: there is nothing that only an owner may do."""
+        return None
 
 
 def check_allowed(authorizer: Authorizer, principal: Principal, checks: Sequence[Check]) -> None:

@@ -204,7 +204,7 @@ class TokenVerifier:
                 f"The claim {self._account_claim!r} of the bearer token is not the UUID of an account:"
                 f" it is {shown(account)}",
             )
-        return Principal(name, account_id, claims, _roles(claims.get("roles")))
+        return Principal(name, account_id, claims, _groups(claims.get("roles")))
 
     def _remember(self, token: str, principal: Principal, expires_at_s: object) -> None:
         if not isinstance(expires_at_s, int | float):
@@ -257,7 +257,7 @@ def _open_keys(settings: OidcSettings, limits: LimitSettings) -> KeySource:
     )
 
 
-def _roles(claim: object) -> tuple[str, ...]:
+def _groups(claim: object) -> tuple[str, ...]:
     """The roles of a list of names; a claim of another form names none, which gives no right."""
     return tuple(role for role in claim if isinstance(role, str)) if isinstance(claim, list) else ()
 

@@ -20,5 +20,7 @@ class Principal(msgspec.Struct, frozen=True):
     account_id: UUID
     claims: Mapping[str, object] = {}
     """Claims of the token, verified. Empty in `auth-mode=dev`."""
-    roles: tuple[str, ...] = ()
-    """Roles that the token names (claim `roles`), verified."""
+    groups: tuple[str, ...] = ()
+    """Groups that the token names (claim `roles`), verified. A role of Floecat may have them as members."""
+    issuer: str = ""
+    """Names the issuer of the token where there are several: a name belongs to its issuer."""

@@ -15,6 +15,7 @@ from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import BadRequestError, ConflictError, NoSuchWarehouseError
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 from floecat.iceberg.values.bounds import process_bounds
+from floecat.store.access import grants
 from floecat.store.catalogs import catalogs, connectors, namespaces
 from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.connections import Connection
@@ -166,6 +167,7 @@ class CatalogChanges:
                 },
             )
             catalogs.delete(conn, row.id)
+            grants.delete_of_securable(conn, row.id)
             leave_trace(conn, transaction_id, self._clock.now_ms())
 
         self._run(call, delete)

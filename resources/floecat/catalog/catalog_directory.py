@@ -95,4 +95,5 @@ class CatalogDirectory:
             allowed_locations=wanted.allowed_locations,
             properties=wanted.properties,
             try_writing=True,
+            owner=lambda conn: self._authorizer.owner(conn, principal),
         )

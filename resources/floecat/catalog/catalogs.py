@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from uuid import UUID
 
+import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.auth.authorizer import Authorizer, Check, Privilege, Securable, check_allowed
@@ -136,6 +137,7 @@ class CatalogService:
         allowed_locations: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         try_writing: bool = False,
+        owner: Callable[[Connection], UUID | None] | None = None,
     ) -> Catalog:
         """Creates a catalog; the account is made with its first one.
 
@@ -146,6 +148,7 @@ class CatalogService:
             allowed_locations: further URIs under which tables may lie.
             properties: free properties.
             try_writing: whether to write a small file at the storage location first, and to delete it again.
+            owner: gives its owner.
 
         Raises:
             BadRequestError: the name or a location is malformed, or files cannot be written there.
@@ -171,7 +174,8 @@ class CatalogService:
 
         def insert(conn: Connection) -> None:
             accounts.ensure(conn, account_id, now_ms)
-            catalogs.insert(conn, row)
+            owner_id = None if owner is None else owner(conn)
+            catalogs.insert(conn, msgspec.structs.replace(row, owner_id=owner_id))
 
         try:
             self._store.run(insert)

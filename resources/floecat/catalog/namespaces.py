@@ -27,6 +27,7 @@ from floecat.errors import (
 from floecat.fileio.locations import check_new_location
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace, check_namespace
+from floecat.store.access import grants
 from floecat.store.catalogs import namespaces
 from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection, Store
@@ -217,6 +218,7 @@ class NamespaceService:
                     raise missing_namespace(namespace)
                 if namespaces.has_content(conn, row.id) or not namespaces.delete(conn, row.id):
                     raise _not_empty(namespace)
+                grants.delete_of_securable(conn, row.id)
                 self._leave_trace(conn, transaction_id)
                 finish(conn, None)
 
@@ -287,6 +289,7 @@ class NamespaceService:
             raise _existing(namespace)
         parent = None
         now_ms = self._clock.now_ms()
+        owner_id = call.owner(conn)  # of the parents, too
         for depth in range(1, len(namespace) + 1):
             levels = namespace[:depth]
             row = namespaces.get(conn, call.catalog.id, levels) if depth < len(namespace) else None
@@ -302,6 +305,7 @@ class NamespaceService:
                     properties=dict(properties) if depth == len(namespace) else {},
                     created_at_ms=now_ms,
                     updated_at_ms=now_ms,
+                    owner_id=owner_id,
                 )
                 namespaces.insert(conn, row)
             parent = row.id

@@ -202,7 +202,13 @@ class RegisterDeltaService:
 
         def work(conn: Connection, transaction_id: UUID) -> bool:
             purging = write_rows(
-                conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id
+                conn,
+                call.catalog.id,
+                call.principal.name,
+                rows,
+                self._clock.now_ms(),
+                transaction_id,
+                call.owner,
             )
             delta_tables.insert(conn, delta)
             # after `write_rows`: its lock on the catalog orders this against the drop that makes the job

@@ -16,6 +16,7 @@ from floecat.errors import BadRequestError
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.store.database.engine import Connection
 from floecat.store.entries.tables import EntryState
 
 __all__ = [
@@ -104,6 +105,10 @@ class Call(msgspec.Struct, frozen=True):
     def allowed(self, checks: Sequence[Check]) -> Sequence[bool]:
         """Whether the principal has each of the privileges."""
         return self.authorizer.allowed(self.principal, checks)
+
+    def owner(self, conn: Connection) -> UUID | None:
+        """The owner of what this call creates, in the transaction that creates it."""
+        return self.authorizer.owner(conn, self.principal)
 
     def on_catalog(self) -> Securable:
         """The catalog, as privileges are asked for it."""

@@ -11,6 +11,7 @@ from floecat.entries.calls import Call, EntryKind
 from floecat.entries.names import missing_entry, missing_namespace
 from floecat.errors import AlreadyExistsError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier, check_name
+from floecat.store.access import grants
 from floecat.store.catalogs import namespaces
 from floecat.store.commits import commit_log
 from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
@@ -72,6 +73,7 @@ class DropsAndRenames:
             also(conn, row)
             if not entry_changes.delete(conn, row.id, row.version):
                 raise _MovedError
+            grants.delete_of_securable(conn, row.id)
             self._log(conn, call, row, identifier, operation, transaction_id, purge=purge)
 
         self._retried(call, work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -142,6 +142,7 @@ def write_rows(
     changes: Sequence[tuple[Prepared[MetadataDocument], bytes | None]],
     now_ms: int,
     transaction_id: UUID,
+    owner: Callable[[Connection], UUID | None] | None = None,
 ) -> bool:
     """Swaps every pointer and writes what goes with it; the commit log comes last, under the catalog's lock.
 
@@ -153,6 +154,7 @@ def write_rows(
             That one must still have the version on which its requirements were checked.
         now_ms: the time of the commit.
         transaction_id: names this try in the log.
+        owner: gives the owner of new entries.
 
     Returns:
         Whether a purge may be deleting a batch of files: see `entries.purge_guard`.
@@ -165,9 +167,11 @@ def write_rows(
     # one lock order over all transactions, so that they never deadlock
     ordered = sorted(changes, key=lambda row: _lock_order(row[0]))
     entries = []
+    creates = any(change.base is None for change, _ in ordered)
+    owner_id = owner(conn) if creates and owner is not None else None
     for change, body in ordered:
         if body is not None:
-            entries.append(_write_row(conn, catalog_id, principal, change, body, now_ms))
+            entries.append(_write_row(conn, catalog_id, principal, change, body, now_ms, owner_id))
         elif change.base is not None and not entry_changes.lock(conn, change.base.id, change.base.version):
             raise PointerMovedError
     if not entries:
@@ -228,9 +232,10 @@ def _write_row(
     change: Prepared[MetadataDocument],
     body: bytes,
     now_ms: int,
+    owner_id: UUID | None,
 ) -> commit_log.CommitLogEntry:
     if change.base is None:
-        entry_id = _insert(conn, catalog_id, change, body, now_ms)
+        entry_id = _insert(conn, catalog_id, change, body, now_ms, owner_id)
     else:
         entry_id = change.base.id
         _swap(conn, change.base, change, body, now_ms)
@@ -267,7 +272,12 @@ def _write_history(conn: Connection, entry_id: UUID, changes: SnapshotRowChanges
 
 
 def _insert(
-    conn: Connection, catalog_id: UUID, change: Prepared[MetadataDocument], body: bytes, now_ms: int
+    conn: Connection,
+    catalog_id: UUID,
+    change: Prepared[MetadataDocument],
+    body: bytes,
+    now_ms: int,
+    owner_id: UUID | None,
 ) -> UUID:
     row = tables.EntryRow(
         id=change.new_id,
@@ -283,6 +293,7 @@ def _insert(
         created_at_ms=now_ms,
         updated_at_ms=now_ms,
         format=change.format,
+        owner_id=owner_id,
     )
     metadata = change.metadata
     entry_changes.insert(conn, row, body, metadata.size_bytes, table_type=_table_type(metadata))

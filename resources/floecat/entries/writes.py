@@ -194,7 +194,13 @@ class EntryWrites:
         def work(conn: Connection, transaction_id: UUID) -> bool:
             claim.keep(conn, answer)
             purging = write_rows(
-                conn, call.catalog.id, call.principal.name, rows, self._clock.now_ms(), transaction_id
+                conn,
+                call.catalog.id,
+                call.principal.name,
+                rows,
+                self._clock.now_ms(),
+                transaction_id,
+                call.owner,
             )
             for change in changes:
                 if change.operation == "register" and change.kind == "table":

@@ -1,5 +1,6 @@
 """All tables of the store: each module that defines one is imported here, so that `metadata` is complete."""
 
+from floecat.store.access import grants, principals
 from floecat.store.catalogs import connectors
 from floecat.store.commits import confirmed_transactions, idempotency, metrics
 from floecat.store.entries import entry_areas, staged_tables
@@ -11,6 +12,8 @@ from floecat.store.statistics import schema as statistics
 __all__ = ["metadata"]
 
 _MODULES = (
+    grants,
+    principals,
     connectors,
     confirmed_transactions,
     idempotency,

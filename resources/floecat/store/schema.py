@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Where all tables live on PostgreSQL."""
 
-HEAD_REVISION: Final = "5a9a12bbdc28"
+HEAD_REVISION: Final = "341508eafbf0"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -92,11 +92,18 @@ def integer_column(name: str, *, nullable: bool = False, **options: Any) -> sa.C
     return sa.Column(name, _Integer, nullable=nullable, **options)
 
 
+def owner_column() -> sa.Column[Any]:
+    # a principal or a role: each may go, and what they owned stays
+    return sa.Column("owner_id", sa.Uuid(), nullable=True)
+
+
 accounts: Final = sa.Table(
     "accounts",
     metadata,
     id_column(primary_key=True),
     integer_column("created_at_ms"),
+    # counts the changes of who may do what
+    sa.Column("access_version", _Integer, nullable=False, server_default=sa.text("0")),
 )
 
 catalogs: Final = sa.Table(
@@ -113,6 +120,7 @@ catalogs: Final = sa.Table(
     integer_column("updated_at_ms"),
     # false once a commit saw no batch of a purge, until a purge announces one: see `store.jobs.purge_batches`
     sa.Column("purging", sa.Boolean(), nullable=False, server_default=sa.true()),
+    owner_column(),
     sa.UniqueConstraint("account_id", "name"),
 )
 
@@ -127,6 +135,7 @@ namespaces: Final = sa.Table(
     text_column("properties"),
     integer_column("created_at_ms"),
     integer_column("updated_at_ms"),
+    owner_column(),
     sa.UniqueConstraint("catalog_id", "physical_name"),
     # lists children in order; its prefix serves the foreign key
     sa.Index(None, "parent_id", "catalog_id", "physical_name"),
@@ -149,6 +158,7 @@ entries: Final = sa.Table(
     integer_column("updated_at_ms"),
     text_column("format"),
     text_column("table_type", nullable=True),
+    owner_column(),
     sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
     sa.CheckConstraint("format IN ('iceberg', 'delta')", name="format"),
     sa.UniqueConstraint("namespace_id", "name"),

@@ -60,11 +60,11 @@ EXPECTED = {
     "transaction over 3 tables": Cost(9, 1, 3),
     "rename": Cost(6, 1, 0),
     # one asks whether the catalog wrote files about the table, which go by a job
-    "drop": Cost(5, 1, 0),
+    "drop": Cost(6, 1, 0),
     "stage a table": Cost(3, 1, 2),
     "register": Cost(7, 1, 1),
     "look for a purge, none due": Cost(1, 0, 0),
-    "drop with purge": Cost(8, 1, 0),
+    "drop with purge": Cost(9, 1, 0),
     "load of a Delta table, warm": Cost(1, 0, 0),
     "load of a Delta table, with a look at its log": Cost(4, 0, 2),
     "scan plan of 100 files, manifests not in memory": Cost(6, 1, 2),
@@ -76,12 +76,12 @@ EXPECTED = {
     "create a view": Cost(5, 1, 1),
     "load a view": Cost(1, 0, 0),
     "commit of a view": Cost(5, 1, 1),
-    "drop a view": Cost(4, 1, 0),
+    "drop a view": Cost(5, 1, 0),
     "create a namespace": Cost(3, 1, 0),
     "load a namespace": Cost(1, 0, 0),
     "list namespaces": Cost(1, 0, 0),
     "set properties": Cost(3, 1, 0),
-    "drop a namespace": Cost(4, 1, 0),
+    "drop a namespace": Cost(5, 1, 0),
 }
 """On SQLite."""
 

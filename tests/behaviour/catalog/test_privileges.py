@@ -453,7 +453,7 @@ class TestCatalogs:
     def test_a_role_is_granted_to(self, lake: Lake) -> None:
         lake.grants.grant("readers", P.READ_TABLE, "floecat", "ns")
         lake.grants.grant("readers", P.USE_CATALOG, "floecat")
-        bob = Principal("bob", lake.ada.principal.account_id, roles=("readers",))
+        bob = Principal("bob", lake.ada.principal.account_id, groups=("readers",))
         call = lake.kernel.catalog.calls.open(bob, "floecat")
         lake.kernel.catalog.tables.load(call, table("t"))
         with pytest.raises(ForbiddenError):

@@ -37,7 +37,7 @@ def test_in_dev_mode_everybody_is_the_developer():
     opened = open_authentication(Settings(), MemoryBudget())
     for credentials in ([], [b"nonsense"], [b"Bearer a", b"Bearer b"]):
         for principal in (opened.remembered(credentials), opened.verify(credentials)):
-            assert (principal.name, principal.roles) == (DEVELOPER, ())
+            assert (principal.name, principal.groups) == (DEVELOPER, ())
 
 
 def test_tokens_are_looked_for_under_the_name_that_is_set():

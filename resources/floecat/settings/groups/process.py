@@ -7,7 +7,7 @@ from typing import Annotated
 from floecat.settings.fields import SettingsGroup
 from floecat.settings.kinds import boolean, choice, integer, size, text
 
-__all__ = ["CacheSettings", "LogSettings", "OidcSettings", "StoreSettings"]
+__all__ = ["AuthSettings", "CacheSettings", "LogSettings", "OidcSettings", "StoreSettings"]
 
 _MIB = 1 << 20
 
@@ -61,6 +61,17 @@ class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
 
     leeway_s: Annotated[int, integer(maximum=3_600)] = 30
     """Clock difference to the issuer that is tolerated, in seconds."""
+
+
+class AuthSettings(SettingsGroup, frozen=True, kw_only=True):
+    """What principals may do."""
+
+    authorizer: Annotated[str, choice("allow-all", "grants")] = "allow-all"
+    """`allow-all`: who has a valid token may do everything in its account. `grants`: what roles, grants and
+    owners say. In `auth-mode=dev` everybody may do everything."""
+
+    operators: Annotated[str | None, text()] = None
+    """Group of tokens whose members may do everything in their account, whatever is granted."""
 
 
 class LogSettings(SettingsGroup, frozen=True, kw_only=True):

@@ -15,7 +15,13 @@ from floecat.settings.groups.pipeline import (
     SparkSettings,
 )
 from floecat.settings.groups.planning import PlanningSettings
-from floecat.settings.groups.process import CacheSettings, LogSettings, OidcSettings, StoreSettings
+from floecat.settings.groups.process import (
+    AuthSettings,
+    CacheSettings,
+    LogSettings,
+    OidcSettings,
+    StoreSettings,
+)
 from floecat.settings.groups.purge import PurgeSettings
 from floecat.settings.groups.statistics import StatisticsSettings
 from floecat.settings.groups.storage import StorageSettings
@@ -45,6 +51,9 @@ class Settings(SettingsGroup, frozen=True, kw_only=True):
 
     oidc: OidcSettings = OidcSettings()
     """Validation of bearer tokens."""
+
+    auth: AuthSettings = AuthSettings()
+    """What principals may do."""
 
     limits: LimitSettings = LimitSettings()
     """Bounds on what one request, file or tenant may take."""

@@ -45,6 +45,7 @@ _SELECT: Final = sa.select(
     _catalogs.c.commit_version,
     _catalogs.c.created_at_ms,
     _catalogs.c.updated_at_ms,
+    _catalogs.c.owner_id,
 )
 _INSERT: Final = sa.insert(_catalogs)
 _GET: Final = _SELECT.where(_catalogs.c.id == sa.bindparam("id"))
@@ -87,6 +88,7 @@ class CatalogRow(msgspec.Struct, frozen=True):
     """Number of the last commit, 0 before the first."""
     created_at_ms: int
     updated_at_ms: int
+    owner_id: UUID | None = None
 
 
 def insert(conn: Connection, record: CatalogRow) -> None:
@@ -177,7 +179,7 @@ def commit_versions(conn: Connection) -> dict[UUID, int]:
 
 
 def _record(row: Row) -> CatalogRow:
-    (id_, account_id, name, storage_location, allowed, properties, version, created, updated) = row
+    (id_, account_id, name, storage_location, allowed, properties, version, created, updated, owner_id) = row
     return CatalogRow(
         id=id_,
         account_id=account_id,
@@ -188,4 +190,5 @@ def _record(row: Row) -> CatalogRow:
         commit_version=version,
         created_at_ms=created,
         updated_at_ms=updated,
+        owner_id=owner_id,
     )

@@ -48,6 +48,7 @@ _SELECT: Final = sa.select(
     _namespaces.c.properties,
     _namespaces.c.created_at_ms,
     _namespaces.c.updated_at_ms,
+    _namespaces.c.owner_id,
 )
 _NAMED: Final = (
     _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
@@ -119,6 +120,7 @@ class NamespaceRow(msgspec.Struct, frozen=True):
     properties: dict[str, str]
     created_at_ms: int
     updated_at_ms: int
+    owner_id: UUID | None = None
 
 
 def get(
@@ -223,7 +225,7 @@ def has_content(conn: Connection, namespace_id: UUID) -> bool:
 
 
 def _record(row: Row) -> NamespaceRow:
-    (id_, catalog_id, parent_id, physical, levels, properties, created, updated) = row
+    (id_, catalog_id, parent_id, physical, levels, properties, created, updated, owner_id) = row
     return NamespaceRow(
         id=id_,
         catalog_id=catalog_id,
@@ -233,4 +235,5 @@ def _record(row: Row) -> NamespaceRow:
         properties=decode_properties(properties),
         created_at_ms=created,
         updated_at_ms=updated,
+        owner_id=owner_id,
     )

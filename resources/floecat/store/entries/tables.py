@@ -74,6 +74,8 @@ class EntryRow(msgspec.Struct, frozen=True):
     updated_at_ms: int
     format: str = "iceberg"
     """`iceberg`, or `delta` for a table whose metadata is derived from a Delta log and takes no commits."""
+    owner_id: UUID | None = None
+    """Id of a principal or role."""
     size_bytes: int | None = None
     """Size of the metadata document as JSON; `None` where documents were not looked at."""
     document: bytes | None = None
@@ -281,6 +283,7 @@ _ENTRY_COLUMNS: Final = (
     _entries.c.created_at_ms,
     _entries.c.updated_at_ms,
     _entries.c.format,
+    _entries.c.owner_id,
 )
 _NAMED: Final = (
     _namespaces.c.catalog_id == sa.bindparam("catalog_id"),

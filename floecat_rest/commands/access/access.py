@@ -1,0 +1,174 @@
+"""`floecat access`: grants and owners; who may do what, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from floecat.auth.authorizer import Privilege, Securable
+from floecat.auth.principals import Principal
+from floecat.errors import BadRequestError
+from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
+from floecat_rest.commands.names import parse_identifier, parse_namespace
+from floecat_rest.commands.options import JsonOption, on_catalog
+
+if TYPE_CHECKING:
+    from floecat.entries.calls import Call
+    from floecat.runtime import Kernel
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="access", help="Access: grants and owners; who may do what, and why.", no_args_is_help=True
+)
+
+GranteeArgument = Annotated[
+    str, typer.Argument(metavar="GRANTEE", help="principal:NAME, role:NAME, or group:NAME of tokens.")
+]
+SecurableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ON",
+        help="account, catalog, namespace:OUTER.INNER, table:NAMESPACE.NAME or view:NAMESPACE.NAME; it holds"
+        " for all that is in it.",
+    ),
+]
+PrivilegesArgument = Annotated[
+    str, typer.Argument(metavar="PRIVILEGES", help="Joined by commas, as read_table,list_schema; or all.")
+]
+
+
+@app.command()
+@on_catalog
+def grant(
+    kernel: Kernel, call: Call, privileges: PrivilegesArgument, on: SecurableArgument, to: GranteeArgument
+) -> None:
+    """Grant privileges on a thing and all that is in it."""
+    securable = _securable(call, on)
+    added = kernel.access.access.grant(
+        call.catalog.account_id, _privileges(privileges), securable, to, call.principal.name
+    )
+    print_plain(f"Granted {', '.join(added)} on {securable} to {to}" if added else "All was granted before")
+
+
+@app.command()
+@on_catalog
+def revoke(
+    kernel: Kernel, call: Call, privileges: PrivilegesArgument, on: SecurableArgument, of: GranteeArgument
+) -> None:
+    """Take back privileges that were granted on a thing itself. It holds from the next request on."""
+    securable = _securable(call, on)
+    removed = kernel.access.access.revoke(
+        call.catalog.account_id, _privileges(privileges), securable, of, call.principal.name
+    )
+    print_plain(
+        f"Revoked {', '.join(removed)} on {securable} of {of}"
+        if removed
+        else f"Nothing of it was granted on {securable} itself: see floecat access who {on}"
+    )
+
+
+@app.command()
+@on_catalog
+def owner(kernel: Kernel, call: Call, on: SecurableArgument, to: GranteeArgument) -> None:
+    """Give a catalog, namespace, table or view to another owner, who may do everything with it."""
+    securable = _securable(call, on)
+    kernel.access.access.set_owner(call.catalog.account_id, securable, to, call.principal.name)
+    print_plain(f"{to} owns {securable}")
+
+
+@app.command()
+@on_catalog
+def explain(
+    kernel: Kernel,
+    call: Call,
+    principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Its name.")],
+    privilege: Annotated[str, typer.Argument(metavar="PRIVILEGE", help="As read_table.")],
+    on: SecurableArgument,
+    *,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="A group that its token would name; repeatable.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain why a principal may do something, or what it lacks. Exits with 1 if it may not."""
+    who = Principal(principal, call.catalog.account_id, groups=tuple(group or ()))
+    (wanted,) = _privileges(privilege)
+    found = kernel.access.access.explain(who, wanted, _securable(call, on))
+    if as_json:
+        print_json([found])
+    else:
+        for reason in found.reasons:
+            print_plain(f"{'allowed' if found.allowed else 'not allowed'}: {reason}")
+    if not found.allowed:
+        raise typer.Exit(1)
+
+
+@app.command()
+@on_catalog
+def who(
+    kernel: Kernel,
+    call: Call,
+    on: SecurableArgument,
+    *,
+    privilege: Annotated[str | None, typer.Option("--privilege", help="Only who has this one.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List who may do something with a thing, and through what."""
+    wanted = _privileges(privilege)[0] if privilege else None
+    found = kernel.access.access.who(call.catalog.account_id, _securable(call, on), wanted)
+    if as_json:
+        print_json(found)
+    else:
+        print_rows(("who", "privilege", "on"), ((each.grantee, each.privilege, each.on) for each in found))
+
+
+@app.command()
+@on_catalog
+def history(
+    kernel: Kernel,
+    call: Call,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most changes.")] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """List the last changes of access, the newest first, and who made them."""
+    found = kernel.access.access.history(call.catalog.account_id, limit)
+    if as_json:
+        print_json(found)
+    else:
+        print_rows(
+            ("at", "by", "change"),
+            ((written_time(each.changed_at_ms), each.principal, each.change) for each in found),
+        )
+
+
+def _privileges(text: str) -> Sequence[Privilege]:
+    if text == "all":
+        return list(Privilege)
+    found = []
+    for name in text.split(","):
+        try:
+            found.append(Privilege(name.strip()))
+        except ValueError:
+            known = ", ".join(Privilege)
+            raise BadRequestError(f"There is no privilege {name.strip()!r}. There are: {known}") from None
+    return found
+
+
+def _securable(call: Call, text: str) -> Securable:
+    kind, _, name = text.partition(":")
+    if text == "account":
+        return Securable("account", "")
+    if text == "catalog":
+        return call.on_catalog()
+    if kind == "namespace":
+        return call.on_namespace(parse_namespace(name))
+    if kind in ("table", "view"):
+        return call.on_entry("table" if kind == "table" else "view", parse_identifier(name))
+    raise BadRequestError(
+        f"Invalid name: {text!r}, expected account, catalog, namespace:OUTER.INNER, table:NAMESPACE.NAME"
+        " or view:NAMESPACE.NAME"
+    )

@@ -1,0 +1,1 @@
+"""Access: roles, grants and owners, and what follows from them."""

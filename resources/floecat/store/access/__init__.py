@@ -1,0 +1,1 @@
+"""Rows of access: principals, roles, grants, and the log of their changes."""

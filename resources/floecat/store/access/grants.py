@@ -1,0 +1,176 @@
+"""Grants, the version of an account's access, and the log of its changes.
+
+Whatever changes what a principal may do counts the version of its account: a decision that was made at a
+version holds for as long as that is the current one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.store.database.connections import Connection
+from floecat.store.database.statements import LIMIT, insert_if_absent
+from floecat.store.schema import accounts as _accounts
+from floecat.store.schema import id_column, integer_column, metadata, name_column, text_column
+
+__all__ = [
+    "AccessChange",
+    "GrantRow",
+    "delete",
+    "delete_of_grantee",
+    "delete_of_securable",
+    "history",
+    "insert",
+    "lock",
+    "of_grantee",
+    "of_securables",
+    "record",
+]
+
+_grants: Final = sa.Table(
+    "grants",
+    metadata,
+    id_column("account_id", sa.ForeignKey("accounts.id", ondelete="RESTRICT"), primary_key=True),
+    name_column("grantee", primary_key=True),
+    id_column("securable_id", primary_key=True),
+    name_column("privilege", primary_key=True),
+    text_column("securable_kind"),
+    text_column("granted_by"),
+    integer_column("granted_at_ms"),
+    # who can do something with a securable; what ends with a drop
+    sa.Index(None, "securable_id"),
+)
+_log: Final = sa.Table(
+    "access_log",
+    metadata,
+    id_column("account_id", sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    integer_column("access_version", primary_key=True, autoincrement=False),
+    text_column("principal"),
+    text_column("change"),
+    integer_column("changed_at_ms"),
+)
+
+
+class GrantRow(msgspec.Struct, frozen=True):
+    """A grant."""
+
+    account_id: UUID
+    grantee: str
+    """As `store.access.principals` writes it."""
+    securable_id: UUID
+    privilege: str
+    securable_kind: str
+    granted_by: str
+    granted_at_ms: int
+
+
+class AccessChange(msgspec.Struct, frozen=True):
+    """A change of who may do what."""
+
+    access_version: int
+    principal: str
+    """Who made it."""
+    change: str
+    changed_at_ms: int
+
+
+_INSERT: Final = insert_if_absent(_grants, *_grants.primary_key.columns)
+_OF_SECURABLE: Final = _grants.c.securable_id == sa.bindparam("securable_id")
+_OF_GRANTEE: Final = (
+    _grants.c.account_id == sa.bindparam("account_id"),
+    _grants.c.grantee == sa.bindparam("grantee"),
+)
+_DELETE: Final = sa.delete(_grants).where(
+    *_OF_GRANTEE, _OF_SECURABLE, _grants.c.privilege == sa.bindparam("privilege")
+)
+_DELETE_OF_SECURABLE: Final = sa.delete(_grants).where(_OF_SECURABLE)
+_DELETE_OF_GRANTEE: Final = sa.delete(_grants).where(*_OF_GRANTEE)
+_SELECT_OF_GRANTEE: Final = sa.select(_grants.c.securable_id, _grants.c.privilege).where(*_OF_GRANTEE)
+_SELECT_OF_SECURABLES: Final = sa.select(*_grants.c).where(
+    _grants.c.securable_id.in_(sa.bindparam("ids", expanding=True))
+)
+_COUNT: Final = (
+    sa.update(_accounts)
+    .where(_accounts.c.id == sa.bindparam("account"))
+    .values(access_version=_accounts.c.access_version + 1)
+    .returning(_accounts.c.access_version)
+)
+_LOCK: Final = (
+    sa.update(_accounts)
+    .where(_accounts.c.id == sa.bindparam("account"))
+    .values(access_version=_accounts.c.access_version)
+)
+_RECORD: Final = sa.insert(_log)
+_HISTORY: Final = (
+    sa.select(_log.c.access_version, _log.c.principal, _log.c.change, _log.c.changed_at_ms)
+    .where(_log.c.account_id == sa.bindparam("account_id"), _log.c.access_version < sa.bindparam("before"))
+    .order_by(_log.c.access_version.desc())
+    .limit(LIMIT)
+)
+
+
+def insert(conn: Connection, row: GrantRow) -> bool:
+    """Inserts a grant unless it is there. Returns whether it did."""
+    return conn.change(_INSERT, msgspec.structs.asdict(row)) == 1
+
+
+def delete(conn: Connection, account_id: UUID, grantee: str, securable_id: UUID, privilege: str) -> bool:
+    """Deletes a grant. Returns whether it was there."""
+    parameters = {
+        "account_id": account_id,
+        "grantee": grantee,
+        "securable_id": securable_id,
+        "privilege": privilege,
+    }
+    return conn.change(_DELETE, parameters) == 1
+
+
+def delete_of_securable(conn: Connection, securable_id: UUID) -> None:
+    """Deletes the grants on what is dropped. No decision changes: its id is never given out again."""
+    conn.change(_DELETE_OF_SECURABLE, {"securable_id": securable_id})
+
+
+def delete_of_grantee(conn: Connection, account_id: UUID, grantee: str) -> None:
+    """Deletes the grants to a grantee."""
+    conn.change(_DELETE_OF_GRANTEE, {"account_id": account_id, "grantee": grantee})
+
+
+def of_grantee(conn: Connection, account_id: UUID, grantee: str) -> list[tuple[UUID, str]]:
+    """Securables with the privileges that a grantee has on them."""
+    parameters = {"account_id": account_id, "grantee": grantee}
+    return [(row[0], row[1]) for row in conn.all(_SELECT_OF_GRANTEE, parameters)]
+
+
+def of_securables(conn: Connection, ids: list[UUID]) -> list[GrantRow]:
+    """The grants on some securables, by grantee and privilege."""
+    found = [GrantRow(*row) for row in conn.all(_SELECT_OF_SECURABLES, {"ids": ids})]
+    return sorted(found, key=lambda row: (row.grantee, row.privilege))
+
+
+def lock(conn: Connection, account_id: UUID) -> None:
+    """Makes other changes of access in the account wait until the transaction ends."""
+    conn.change(_LOCK, {"account": account_id})
+
+
+def record(conn: Connection, account_id: UUID, principal: str, change: str, now_ms: int) -> int:
+    """Logs a change of access, made in this transaction, and counts the version of the account.
+
+    Returns:
+        The new version.
+    """
+    row = conn.first(_COUNT, {"account": account_id})
+    if row is None:
+        raise LookupError("no such account")
+    values = {"account_id": account_id, "access_version": row[0], "principal": principal}
+    conn.change(_RECORD, {**values, "change": change, "changed_at_ms": now_ms})
+    return int(row[0])
+
+
+def history(conn: Connection, account_id: UUID, before: int, limit: int) -> list[AccessChange]:
+    """Changes of access, the newest first, from before a version."""
+    parameters = {"account_id": account_id, "before": before, "limit": limit}
+    return [AccessChange(*row) for row in conn.all(_HISTORY, parameters)]

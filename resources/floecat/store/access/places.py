@@ -1,0 +1,111 @@
+"""Ids and owners of what paths name, and the version of the account's access, for decisions.
+
+Each statement reads by a unique index, however many catalogs, namespaces and tables there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from floecat.store.database.connections import Connection
+from floecat.store.schema import accounts as _accounts
+from floecat.store.schema import catalogs as _catalogs
+from floecat.store.schema import entries as _entries
+from floecat.store.schema import namespaces as _namespaces
+
+__all__ = ["Place", "below", "catalogs", "set_owner"]
+
+
+class Place(NamedTuple):
+    """What a name stands for."""
+
+    id: UUID
+    owner: UUID | None
+    """Id of a principal or role."""
+
+
+_CATALOGS: Final = (
+    sa.select(_accounts.c.access_version, _catalogs.c.name, _catalogs.c.id, _catalogs.c.owner_id)
+    .select_from(
+        _accounts.outerjoin(
+            _catalogs,
+            sa.and_(
+                _catalogs.c.account_id == _accounts.c.id,
+                _catalogs.c.name.in_(sa.bindparam("names", expanding=True)),
+            ),
+        )
+    )
+    .where(_accounts.c.id == sa.bindparam("account_id"))
+)
+_BELOW: Final = (
+    sa.select(
+        _namespaces.c.physical_name,
+        _namespaces.c.id,
+        _namespaces.c.owner_id,
+        _entries.c.name,
+        _entries.c.id,
+        _entries.c.owner_id,
+    )
+    .select_from(
+        _namespaces.outerjoin(
+            _entries,
+            sa.and_(
+                _entries.c.namespace_id == _namespaces.c.id,
+                _entries.c.name.in_(sa.bindparam("names", expanding=True)),
+            ),
+        )
+    )
+    .where(
+        _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
+        _namespaces.c.physical_name.in_(sa.bindparam("physical_names", expanding=True)),
+    )
+)
+_OWNED: Final = {
+    "catalog": _catalogs,
+    "namespace": _namespaces,
+    "table": _entries,
+    "view": _entries,
+}
+_SET_OWNER: Final = {
+    kind: sa.update(table).where(table.c.id == sa.bindparam("place")).values(owner_id=sa.bindparam("owner"))
+    for kind, table in _OWNED.items()
+}
+
+
+def catalogs(
+    conn: Connection, account_id: UUID, names: Collection[str]
+) -> tuple[int | None, dict[str, Place]]:
+    """The version of an account's access, None without such an account, and its catalogs of these names."""
+    rows = conn.all(_CATALOGS, {"account_id": account_id, "names": sorted(names)})
+    version = rows[0][0] if rows else None
+    return version, {row[1]: Place(row[2], row[3]) for row in rows if row[1] is not None}
+
+
+def below(
+    conn: Connection, catalog_id: UUID, physical_names: Collection[str], names: Collection[str]
+) -> dict[tuple[str, str | None], Place]:
+    """Namespaces of a catalog, and what names stand for in any of them.
+
+    Args:
+        physical_names: of namespaces.
+        names: of tables and views.
+
+    Returns:
+        By physical name of the namespace, and name, which is None for the namespace itself.
+    """
+    parameters = {"catalog_id": catalog_id, "physical_names": sorted(physical_names), "names": sorted(names)}
+    found: dict[tuple[str, str | None], Place] = {}
+    for levels, namespace_id, namespace_owner, name, entry_id, owner in conn.all(_BELOW, parameters):
+        found[levels, None] = Place(namespace_id, namespace_owner)
+        if name is not None:
+            found[levels, name] = Place(entry_id, owner)
+    return found
+
+
+def set_owner(conn: Connection, kind: str, place_id: UUID, owner: UUID) -> None:
+    """Makes a principal or role the owner of a catalog, namespace, table or view."""
+    conn.change(_SET_OWNER[kind], {"place": place_id, "owner": owner})

@@ -1,0 +1,300 @@
+"""Roles, grants and owners, as principals meet them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from floecat.access.access_service import AccessService
+from floecat.auth.authorizer import Privilege, Securable
+from floecat.auth.principals import Principal
+from floecat.commits.commit import CreateTable
+from floecat.entries.calls import Call, PageRequest
+from floecat.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    NoSuchTableError,
+    NotFoundError,
+)
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.runtime import Kernel
+from floecat.settings.groups.process import AuthSettings
+from tests.behaviour.catalog.changes import SCHEMA
+
+P = Privilege
+CATALOG = Securable("catalog", "floecat")
+ACCOUNT = Securable("account", "")
+T = TableIdentifier(("raw", "events"), "t")
+
+
+def ns(*levels: str) -> Securable:
+    return Securable("namespace", "floecat", levels)
+
+
+def on(identifier: TableIdentifier) -> Securable:
+    return Securable("table", "floecat", identifier.namespace, identifier.name)
+
+
+class Lake(NamedTuple):
+    """A kernel whose grants decide, with `raw.events.t` and `raw.events2.t`, which `tester` made before."""
+
+    kernel: Kernel
+    operator: Call
+
+    @property
+    def access(self) -> AccessService:
+        return self.kernel.access.access
+
+    def call(self, name: str, *groups: str) -> Call:
+        principal = Principal(name, self.operator.catalog.account_id, groups=groups)
+        return self.kernel.catalog.calls.open(principal, "floecat")
+
+    def grant(self, to: str, *privileges: Privilege, on: Securable = CATALOG) -> None:
+        self.access.grant(self.operator.catalog.account_id, privileges, on, to, "op")
+
+    def revoke(self, of: str, *privileges: Privilege, on: Securable = CATALOG) -> None:
+        self.access.revoke(self.operator.catalog.account_id, privileges, on, of, "op")
+
+    def create(self, call: Call, identifier: TableIdentifier) -> None:
+        table = CreateTable(identifier.name, SCHEMA)
+        self.kernel.commits.tables.create_table(call, identifier.namespace, table)
+
+    def load(self, call: Call, identifier: TableIdentifier = T) -> None:
+        self.kernel.catalog.tables.load(call, identifier)
+
+    def tables(self, call: Call, namespace: Namespace = ("raw", "events")) -> list[str]:
+        return [each.name for each in self.kernel.catalog.tables.list(call, namespace, PageRequest()).items]
+
+
+@pytest.fixture
+def secure(kernel: Kernel) -> Callable[[], Kernel]:
+    """Another process on the store, in which grants decide."""
+    settings = msgspec.structs.replace(
+        kernel.settings,
+        auth=AuthSettings(authorizer="grants", operators="ops"),
+        gateway=msgspec.structs.replace(kernel.settings.gateway, auth_mode="oidc"),
+    )
+    return lambda: Kernel(settings, kernel.store, kernel.files, kernel.clock)
+
+
+@pytest.fixture
+def lake(kernel: Kernel, call: Call, secure: Callable[[], Kernel]) -> Iterator[Lake]:
+    secured = secure()
+    operator = secured.catalog.calls.open(
+        Principal("op", call.principal.account_id, groups=("ops",)), "floecat"
+    )
+    made = Lake(secured, operator)
+    for levels in (("raw", "events"), ("raw", "events2")):
+        secured.catalog.namespaces.create(operator, levels, {})
+        made.create(operator, TableIdentifier(levels, "t"))
+    yield made
+    secured.background.stop()
+
+
+def test_nobody_may_do_anything_but_operators(lake: Lake) -> None:
+    with pytest.raises(ForbiddenError, match="ada does not have the privilege use_catalog"):
+        lake.call("ada")
+    with pytest.raises(ForbiddenError):
+        lake.call("ada", "other")
+    assert lake.tables(lake.call("eve", "ops")) == ["t"]
+
+
+def test_a_grant_holds_below_and_not_beside(lake: Lake) -> None:
+    lake.grant("principal:ada", P.USE_CATALOG)
+    lake.grant("principal:ada", P.READ_TABLE, P.USE_SCHEMA, on=ns("raw", "events"))
+    ada = lake.call("ada")
+    lake.load(ada)
+    assert lake.tables(ada) == ["t"]  # who may read a table may see it
+    for missing in (TableIdentifier(("raw", "events2"), "t"), TableIdentifier(("raw",), "t")):
+        with pytest.raises(ForbiddenError):  # the same whether or not it exists
+            lake.load(ada, missing)
+    with pytest.raises(NoSuchTableError):
+        lake.load(ada, TableIdentifier(("raw", "events"), "none"))
+    with pytest.raises(ForbiddenError):
+        lake.kernel.catalog.tables.drop(ada, T, purge=False)
+
+
+def test_a_revoked_right_is_refused_with_the_next_request_of_any_process(
+    lake: Lake, secure: Callable[[], Kernel]
+) -> None:
+    other = Lake(secure(), lake.operator)
+    lake.grant("principal:ada", P.USE_CATALOG, P.READ_TABLE)
+    ada = lake.call("ada")
+    for each in (lake, other):
+        each.load(ada)
+    other.revoke("principal:ada", P.READ_TABLE)
+    for each in (lake, other):
+        with pytest.raises(ForbiddenError):
+            each.load(ada)
+    other.kernel.background.stop()
+
+
+def test_roles_hold_principals_groups_and_roles(lake: Lake) -> None:
+    account = ada = lake.operator.catalog.account_id
+    for name in ("readers", "staff"):
+        lake.access.create_role(account, name, "op")
+    lake.grant("role:readers", P.USE_CATALOG, P.READ_TABLE)
+    lake.access.add_member(account, "readers", "role:staff", "op")
+    lake.access.add_member(account, "staff", "principal:ada", "op")
+    lake.access.add_member(account, "staff", "group:eng", "op")
+    for call in (lake.call("ada"), lake.call("bob", "eng")):
+        lake.load(call)
+    with pytest.raises(ForbiddenError):  # a group that is named as a role is another thing
+        lake.call("eve", "staff")
+    with pytest.raises(ConflictError, match="would be a member of itself"):
+        lake.access.add_member(account, "staff", "role:readers", "op")
+    lake.access.remove_member(account, "staff", "principal:ada", "op")
+    with pytest.raises(ForbiddenError):
+        lake.call("ada")
+    lake.access.delete_role(account, "staff", "op")
+    with pytest.raises(ForbiddenError):
+        lake.call("bob", "eng")
+    assert [(each.name, each.members) for each in lake.access.roles(ada)] == [("readers", ())]
+
+
+def test_who_creates_something_owns_it_with_all_below_and_new_parents(lake: Lake) -> None:
+    lake.grant("principal:ada", P.USE_CATALOG, P.CREATE_SCHEMA)
+    ada = lake.call("ada")
+    lake.kernel.catalog.namespaces.create(ada, ("team", "sales"), {})
+    table = TableIdentifier(("team", "sales"), "orders")
+    lake.create(ada, table)
+    lake.revoke("principal:ada", P.CREATE_SCHEMA)
+    lake.load(ada, table)
+    lake.kernel.catalog.namespaces.create(ada, ("team", "more"), {})
+    with pytest.raises(ForbiddenError):
+        lake.load(ada)
+    lake.access.set_owner(ada.catalog.account_id, ns("team"), "principal:bob", "op")
+    lake.grant("principal:bob", P.USE_CATALOG)
+    lake.load(lake.call("bob"), table)
+    with pytest.raises(ForbiddenError):
+        lake.kernel.catalog.namespaces.create(ada, ("team", "other"), {})
+    lake.load(ada, table)  # it is still hers
+
+
+def test_missing_parents_need_the_right_where_they_are_missing(lake: Lake) -> None:
+    lake.grant("principal:ada", P.USE_CATALOG)
+    lake.grant("principal:ada", P.CREATE_SCHEMA, on=ns("raw", "events"))
+    ada = lake.call("ada")
+    lake.kernel.catalog.namespaces.create(ada, ("raw", "events", "a", "b"), {})
+    with pytest.raises(ForbiddenError):
+        lake.kernel.catalog.namespaces.create(ada, ("raw", "new", "a"), {})
+
+
+def test_grants_follow_a_rename_and_end_with_a_drop(lake: Lake) -> None:
+    lake.grant("principal:ada", P.USE_CATALOG)
+    lake.grant("principal:ada", P.READ_TABLE, on=on(T))
+    ada, moved = lake.call("ada"), TableIdentifier(("raw", "events2"), "moved")
+    lake.kernel.catalog.tables.rename(lake.operator, T, moved)
+    lake.load(ada, moved)
+    lake.create(lake.operator, T)
+    with pytest.raises(ForbiddenError):  # another table of the old name
+        lake.load(ada)
+    lake.kernel.catalog.tables.drop(lake.operator, moved, purge=False)
+    lake.create(lake.operator, moved)
+    with pytest.raises(ForbiddenError):
+        lake.load(ada, moved)
+    holders = lake.access.who(ada.catalog.account_id, on(moved))
+    assert {(each.grantee, each.on) for each in holders} == {
+        ("principal:ada", "catalog floecat"),
+        ("principal:op", "namespace raw of catalog floecat"),
+        ("principal:op", "namespace raw.events2 of catalog floecat"),
+        ("principal:op", "table raw.events2.moved of catalog floecat"),
+    }
+
+
+def test_listings_show_what_may_be_seen(lake: Lake) -> None:
+    for number in range(10):
+        lake.create(lake.operator, TableIdentifier(("raw", "events"), f"t{number}"))
+    lake.grant("principal:ada", P.USE_CATALOG, P.USE_SCHEMA)
+    for number in range(0, 10, 2):
+        table = TableIdentifier(("raw", "events"), f"t{number}")
+        lake.grant("principal:ada", P.LIST_TABLE, on=on(table))
+    ada = lake.call("ada")
+    with lake.kernel.store.count_statements() as counter:
+        assert lake.tables(ada) == ["t0", "t2", "t4", "t6", "t8"]
+    few = counter.statements
+    for number in range(10, 60):
+        lake.create(lake.operator, TableIdentifier(("raw", "events"), f"t{number}"))
+    lake.tables(ada)
+    with lake.kernel.store.count_statements() as counter:
+        lake.tables(ada)
+    assert counter.statements <= few
+
+
+def test_a_disabled_principal_may_do_nothing(lake: Lake) -> None:
+    account = lake.operator.catalog.account_id
+    lake.grant("principal:ada", *P)
+    lake.call("ada")
+    lake.access.set_disabled(account, "ada", "op", disabled=True)
+    with pytest.raises(ForbiddenError):
+        lake.call("ada")
+    explained = lake.access.explain(Principal("ada", account), P.READ_TABLE, on(T))
+    assert explained.reasons == ("principal ada is disabled",)
+    lake.access.set_disabled(account, "ada", "op", disabled=False)
+    lake.load(lake.call("ada"))
+
+
+def test_explanations_name_the_grant_and_the_path(lake: Lake) -> None:
+    account = lake.operator.catalog.account_id
+    lake.access.create_role(account, "readers", "op")
+    lake.access.add_member(account, "readers", "group:eng", "op")
+    lake.grant("role:readers", P.WRITE_TABLE, on=ns("raw"))
+    bob = Principal("bob", account, groups=("eng",))
+    explained = lake.access.explain(bob, P.READ_TABLE, on(T))
+    assert explained.allowed
+    assert explained.reasons == (
+        "group:eng in role:readers has write_table on namespace raw of catalog floecat",
+    )
+    (needed,) = lake.access.explain(bob, P.DROP_TABLE, on(TableIdentifier(("raw",), "none"))).reasons
+    assert needed == (
+        "drop_table is needed on one of: the account, catalog floecat, namespace raw of catalog floecat"
+    )
+    who = lake.access.who(account, on(T), P.READ_TABLE)
+    assert [each.grantee for each in who if each.privilege == P.WRITE_TABLE] == [
+        "role:readers",
+        "group:eng in role:readers",
+    ]
+
+
+def test_history_says_who_changed_what(lake: Lake) -> None:
+    account = lake.operator.catalog.account_id
+    lake.grant("principal:ada", P.USE_CATALOG)
+    lake.grant("principal:ada", P.USE_CATALOG)  # nothing new
+    lake.revoke("principal:ada", P.USE_CATALOG)
+    changes = [(each.principal, each.change) for each in lake.access.history(account, 2)]
+    assert changes == [
+        ("op", "revoke use_catalog on catalog floecat of principal:ada"),
+        ("op", "grant use_catalog on catalog floecat to principal:ada"),
+    ]
+
+
+def test_mistakes_are_named(lake: Lake) -> None:
+    account = lake.operator.catalog.account_id
+    with pytest.raises(NotFoundError, match="There is no role none"):
+        lake.grant("role:none", P.USE_CATALOG)
+    with pytest.raises(BadRequestError, match="expected principal:NAME"):
+        lake.grant("ada", P.USE_CATALOG)
+    with pytest.raises(NotFoundError, match=r"There is no table raw\.none of catalog floecat"):
+        lake.grant("principal:ada", P.READ_TABLE, on=on(TableIdentifier(("raw",), "none")))
+    with pytest.raises(BadRequestError, match="a principal or a role"):
+        lake.access.set_owner(account, CATALOG, "group:eng", "op")
+    lake.access.create_role(account, "x", "op")
+    with pytest.raises(AlreadyExistsError):
+        lake.access.create_role(account, "x", "op")
+    for name in ("", "a:b", "\n", "x" * 300):
+        with pytest.raises(BadRequestError):
+            lake.access.create_role(account, name, "op")
+
+
+def test_a_question_costs_two_statements(lake: Lake) -> None:
+    lake.grant("principal:ada", P.USE_CATALOG, P.READ_TABLE)
+    ada = lake.call("ada")
+    lake.load(ada)
+    with lake.kernel.store.count_statements() as counter:
+        ada.check((P.READ_TABLE, on(T)))
+    assert counter.statements == 2

@@ -75,8 +75,8 @@ class LogBounds:
         line = data[start:end]
         if self.in_request and has_more_elements(line, elements, 10 * elements):
             raise TooLargeError(
-                f"an array or object in its log has more than {elements} elements, or those of a line together"
-                " ten times as many (floecat.limits.elements)"
+                f"an array or object in its log has more than {elements} elements, or those of a line"
+                " together ten times as many (floecat.limits.elements)"
             )
         return line
 

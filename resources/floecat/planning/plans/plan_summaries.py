@@ -141,7 +141,7 @@ def parse_filter_text(text: str) -> object:
 
 
 def _unreadable_from(text: str) -> int:
-    """The place from which the first wrong predicate or connective begins.
+    """The place where the first wrong predicate or connective begins.
 
     The parser itself tells the beginning of the filter, as it tries all readings.
     """

@@ -1,4 +1,4 @@
-"""How tables are called in Dagster: asset keys, groups, partition keys.
+"""Names of tables in Dagster: asset keys, groups, partition keys.
 
 Names are for people. Code reads the id of a table, from a partition key or from the metadata of an event.
 """

@@ -9,7 +9,7 @@ __all__ = ["TableLinks"]
 
 
 class TableLinks:
-    """Where people find tables and views in the REST service."""
+    """Links to tables and views in the REST service."""
 
     def __init__(self, catalog_url: str | None, separator: NamespaceSeparator) -> None:
         """Takes the setting `floecat.pipeline.catalog-url`, and how levels of namespaces are joined."""

@@ -12,7 +12,7 @@ __all__ = ["Cursor", "read_cursor", "write_cursor"]
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sensor keeps between ticks; every field has a default. The version is written each time."""
+    """The state of a sensor between ticks; every field has a default. The version is written each time."""
 
     version: int = 1
 

@@ -52,7 +52,7 @@ class KernelResource(dg.ConfigurableResource[None]):
         return self.open().events.lost_files
 
     def delta_pipeline(self) -> DeltaPipeline:
-        """What the pipeline asks about Delta tables; raises what `open` raises.
+        """The questions of the pipeline about Delta tables; raises what `open` raises.
 
         Raises:
             UnsupportedOperationError: Delta tables are turned off.
@@ -105,7 +105,7 @@ class SparkResource(dg.ConfigurableResource[None]):
         return self._session
 
     def place(self) -> SparkPlace:
-        """Where Spark runs.
+        """The place where Spark runs.
 
         Raises:
             SettingsError: a setting is unknown or has a value of the wrong kind.

@@ -1,1 +1,1 @@
-"""What runs on Spark. Nothing here knows the orchestrator, so that executors need not have it."""
+"""Code that runs on Spark. Nothing here knows the orchestrator, so that executors need not have it."""

@@ -34,19 +34,19 @@ Reading: TypeAlias = Literal["summary", "page_index"]
 
 
 class FileBounds(NamedTuple):
-    """What a task may take for a file and its deletes: settings of statistics."""
+    """The bounds of a task for a file and its deletes: settings of statistics."""
 
     memory_bytes: int
     processor_ms: int
 
     @classmethod
     def of(cls, settings: StatisticsSettings) -> Self:
-        """Those of the settings."""
+        """The bounds of the settings."""
         return cls(settings.memory_bytes, settings.file_processor_time.ms)
 
 
 class _Shared(NamedTuple):
-    """What every executor gets."""
+    """The values that every executor gets."""
 
     source: FileSource
     openers: tuple[Callable[[], FileIO], ...]

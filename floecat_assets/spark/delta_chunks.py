@@ -40,7 +40,7 @@ _Chunk = tuple[int, bytes]
 
 @dataclass(frozen=True)
 class _Shared:
-    """What every executor gets."""
+    """The values that every executor gets."""
 
     context: VersionContext
     open_files: Callable[[], FileIO]

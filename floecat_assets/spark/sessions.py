@@ -25,7 +25,7 @@ _DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false
 
 @dataclass(frozen=True)
 class SparkPlace:
-    """Where Spark runs.
+    """The place where Spark runs.
 
     Attributes:
         master: URL of the master, as `spark://host:7077`; None for what Spark's own configuration says

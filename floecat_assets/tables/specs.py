@@ -63,18 +63,18 @@ def table_specs(
 
 
 def defined_as(entry: LiveEntry) -> tuple[str, ...]:
-    """What the asset of an entry depends on: it has to be defined again when this has changed."""
+    """The values that define the asset of an entry: when they have changed, it has to be defined again."""
     query = entry.metadata_location if entry.kind == "view" else ""
     return (str(entry.entry_id), entry.qualified_name, entry.format, query)
 
 
 class _Lineage:
-    """Which assets each asset is made of. Views may name each other in a circle; Dagster's graph may not."""
+    """The assets that each asset is made of. Views may name each other in a circle; Dagster's graph not."""
 
     def __init__(self) -> None:
         self.sources: dict[dg.AssetKey, list[dg.AssetKey]] = {}
         self._made_of: defaultdict[dg.AssetKey, list[dg.AssetKey]] = defaultdict(list)
-        """Which assets are made of each asset: `sources` the other way round."""
+        """Assets that are made of each asset: `sources` the other way round."""
 
     def set(self, key: dg.AssetKey, sources: Iterable[dg.AssetKey]) -> None:
         """Sets the sources of an asset, once, without those that close a circle."""

@@ -1,4 +1,4 @@
-"""What the commands write to the terminal."""
+"""Output of the commands to the terminal."""
 
 from __future__ import annotations
 

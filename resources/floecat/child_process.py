@@ -55,16 +55,16 @@ _OF_THE_WORK: Final = frozenset(
 
 
 class ProcessSetup(Protocol):
-    """What the first message to a process says beside what its program needs."""
+    """The first message to a process, beside what its program needs."""
 
     @property
     def path(self) -> list[str]:
-        """Where Python finds modules."""
+        """The places where Python finds modules."""
         ...
 
     @property
     def niceness(self) -> int:
-        """How far its priority is below that of the process that starts it."""
+        """The difference of its priority to that of the process that starts it, downwards."""
         ...
 
 
@@ -76,7 +76,7 @@ class PoolSetup(NamedTuple):
     path: list[str]
     niceness: int = 10
     memory_bytes: int | None = None
-    """What a process may allocate."""
+    """Bytes that a process may allocate."""
     processor_s: int | None = None
     """Processor time from one step to the next."""
     passed: tuple[type[Exception], ...] = ()
@@ -285,7 +285,7 @@ class _StoppedError(Exception):
 
 
 class _Dialogue:
-    """What is said about one work."""
+    """The messages about one work."""
 
     def __init__(self, connection: Connection[Any, Any], check: Step, every_s: float | None) -> None:
         self._connection = connection

@@ -67,7 +67,7 @@ def commit_events(event: CatalogEvent, link: str | None = None) -> list[AssetEve
 
 
 def commit_key(metadata: Mapping[str, dg.MetadataValue]) -> CommitKey | None:
-    """Which commit an event of `catalog/tables` reports, by its metadata; `None` if it reports none."""
+    """The commit that an event of `catalog/tables` reports, by its metadata; `None` if it reports none."""
     catalog_id, version = metadata.get(_CATALOG_ID), metadata.get(_COMMIT_VERSION)
     if not isinstance(catalog_id, dg.TextMetadataValue):
         return None

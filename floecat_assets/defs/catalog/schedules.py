@@ -1,4 +1,4 @@
-"""When tables are checked."""
+"""Schedules of the checks of tables."""
 
 from __future__ import annotations
 

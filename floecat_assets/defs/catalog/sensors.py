@@ -167,7 +167,7 @@ def _key(event: CatalogEvent) -> str:
 
 
 def _summary(batch: EventBatch) -> str:
-    """What the list of ticks shows: Dagster calls a tick that starts no run skipped, whatever it reported."""
+    """A summary for the list of ticks: Dagster calls a tick without runs skipped, whatever it reported."""
     events = batch.events
     count = len({event.entry_id for event in events})
     parts = [

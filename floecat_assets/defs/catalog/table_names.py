@@ -49,7 +49,7 @@ class _Cursor(msgspec.Struct, omit_defaults=True):
     seen: str = ""
     """Digest of what the last tick saw: definitions wait until names rest, as a client may create many."""
     wiped_at_ms: int = 0
-    """When all assets of tables that are gone were last looked at."""
+    """Time of the last look at all assets of tables that are gone."""
     wiped_to: str = ""
     """The last one looked at, if not all were."""
 

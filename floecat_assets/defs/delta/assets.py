@@ -121,16 +121,16 @@ class _ChunkRunners:
 
     @property
     def in_process(self) -> int:
-        """How many chunks this process built."""
+        """The number of chunks that this process built."""
         return sum(runner.in_process for runner in self._made)
 
     @property
     def on_spark(self) -> int:
-        """How many chunks Spark built."""
+        """The number of chunks that Spark built."""
         return sum(runner.on_spark for runner in self._made)
 
     def runner(self, table: "DeltaTableEntry") -> "ChunkRunner":
-        """What builds the chunks of a table."""
+        """The runner that builds the chunks of a table."""
         from floecat_assets.spark.chosen_chunks import ChosenChunks
 
         kernel = self._kernel.open()
@@ -150,7 +150,7 @@ class _ChunkRunners:
 
 
 def _table_metadata(made: Materialised) -> dict[str, dg.MetadataValue]:
-    """What the UI shows of a table that was made readable.
+    """The metadata in the UI of a table that was made readable.
 
     No numbers and no names that Dagster knows: the page of the asset would show those of the table that came
     last, and plot unrelated tables as one line.

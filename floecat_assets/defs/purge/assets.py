@@ -18,7 +18,7 @@ _SHOWN = 50
 
 
 class PurgeConfig(dg.Config):
-    """How large tables are purged on Spark."""
+    """The purge of large tables on Spark."""
 
     ranges_at_once: int = 8
     """Ranges of 10,000 files that executors work on at a time; as many as they have cores is best."""
@@ -79,7 +79,7 @@ class _Ended:
             self._failed.append(event)
 
     def metadata(self) -> dict[str, dg.MetadataValue | int]:
-        """What the UI shows of them."""
+        """The metadata of the purges in the UI."""
         counts = [event.counts for event in self._completed]
         return {
             "purge/succeeded": len(self._completed),

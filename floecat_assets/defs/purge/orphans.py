@@ -19,7 +19,7 @@ _PRINCIPAL = "pipeline"
 
 
 class OrphanConfig(dg.Config):
-    """Where orphan files are looked for, and whether they are deleted."""
+    """The place to look for orphan files, and whether they are deleted."""
 
     catalog: str | None = None
     """Name of the catalog; by default the default catalog."""

@@ -28,7 +28,7 @@ _GROUP: Final = "statistics"
 
 
 class CaptureConfig(dg.Config):
-    """Which snapshots are captured."""
+    """The snapshots that are captured."""
 
     snapshots: Literal["latest", "all"] = "all"
     """The `latest` of a table again, or `all` that were never captured, 1,000 at most."""

@@ -1,4 +1,4 @@
-"""What the UI shows of a captured table."""
+"""Metadata of a captured table in the UI."""
 
 from __future__ import annotations
 

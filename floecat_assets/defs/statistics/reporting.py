@@ -23,7 +23,7 @@ SNAPSHOTS: Final = dg.AssetKey(["catalog", "snapshots"])
 
 
 class ReportedTable(NamedTuple):
-    """What is reported of a table."""
+    """The report of a table."""
 
     report: TableReport
     metadata: dict[str, dg.MetadataValue]
@@ -33,7 +33,7 @@ class ReportedTable(NamedTuple):
 
 
 def of_table(kernel: Kernel, entry_id: UUID, *, most_files: int | None = None) -> ReportedTable | None:
-    """What is reported of a table; `None` if it was dropped, or no snapshot that it has is captured.
+    """The report of a table; `None` if it was dropped, or no snapshot that it has is captured.
 
     Args:
         kernel: the kernel.

@@ -160,6 +160,6 @@ def _last_line(text: str) -> str:
 
 
 def webserver_url(host: str, port: int) -> str:
-    """Where this machine reaches a web server that listens on an address."""
+    """The URL by which this machine reaches a web server that listens on an address."""
     reachable = {"0.0.0.0": LOOPBACK, "::": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://{reachable}:{port}"

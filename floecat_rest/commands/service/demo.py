@@ -77,7 +77,7 @@ def load_once(settings: Settings, url: str, tell: Callable[[str], None], check: 
 
 
 def _storage_properties(settings: Settings) -> dict[str, str]:
-    """What PyIceberg needs to write where the service writes."""
+    """The properties that PyIceberg needs to write where the service writes."""
     aws, gcs, adls = settings.storage.aws, settings.storage.gcs, settings.storage.adls
     given = {
         "s3.endpoint": aws.s3.endpoint,

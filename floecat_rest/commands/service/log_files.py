@@ -65,7 +65,7 @@ class ServiceLog:
         self._run_begins_at = 0
 
     def lines(self) -> list[str]:
-        """What this run wrote, without what was rotated away."""
+        """The lines that this run wrote, without those that were rotated away."""
         with self.path.open("rb") as file:
             file.seek(self._run_begins_at)
             return file.read().decode("utf-8", "replace").splitlines()
@@ -75,7 +75,7 @@ class ServiceLog:
 
 
 def cause(lines: Sequence[str]) -> str | None:
-    """Why a process ended, by its log: the last error in it. None if there is none."""
+    """The reason why a process ended, by its log: the last error in it. None if there is none."""
     return next((found for line in reversed(lines) if (found := _failure(line)) is not None), None)
 
 

@@ -22,10 +22,10 @@ __all__ = ["DIRECT", "ChildEndedError", "Processes", "Service", "StopRequestedEr
 
 _POLL_S = 0.1
 _STOP_S = 40.0
-"""How long a service may take to end after SIGTERM, if nothing else is said of it."""
+"""Longest time that a service takes to end after SIGTERM, if nothing else is said of it."""
 
 _LEFTOVER_S = 3.0
-"""How long what a service left behind may take after it, before it is killed."""
+"""Longest time that remains of a service take to end after it, before they are killed."""
 
 _TAIL_LINES = 20
 
@@ -82,7 +82,7 @@ class Service:
             )
 
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs or before it was started."""
+        """The exit code; None while it runs or before it was started."""
         return None if self._process is None else self._process.poll()
 
     def is_ready(self) -> bool:
@@ -129,7 +129,7 @@ class Service:
         return False
 
     def ending(self) -> str:
-        """Why it ended and how, then the last lines that it wrote. A signal is cause enough."""
+        """The reason why it ended, then the last lines that it wrote. A signal is reason enough."""
         code = self.exit_code()
         lines = self.log.lines() if self.log else []
         killed = code is not None and code < 0
@@ -139,7 +139,7 @@ class Service:
         return "\n".join([first, *tail])
 
     def silence(self, problem: str) -> str:
-        """That it takes too long, and where to look."""
+        """A message that it takes too long, and where to look."""
         return f"{self.name} {problem}" + (f"; see {self.log.path}" if self.log else "")
 
 

@@ -101,7 +101,7 @@ def up(
 
 
 def _addresses(settings: Settings, rest_url: str, dagster_url: str) -> dict[str, str]:
-    """Where the processes find each other, unless settings say it."""
+    """The addresses at which the processes find each other, unless settings say them."""
     given = settings.pipeline
     return {
         "FLOECAT_GATEWAY_DAGSTER_URL": settings.gateway.dagster_url or dagster_url,

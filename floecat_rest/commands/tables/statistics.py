@@ -189,7 +189,7 @@ def _columns(columns: Sequence[ConstraintColumn]) -> str:
 
 
 def _reference(constraint: Constraint) -> str:
-    """What a foreign key refers to, and what differs from the defaults of SQL."""
+    """The table that a foreign key refers to, and its differences from the defaults of SQL."""
     table: object = constraint.referenced_table_id
     if constraint.referenced_table is not None:
         table = written((*constraint.referenced_table.namespace, constraint.referenced_table.name))

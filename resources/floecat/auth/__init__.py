@@ -1,1 +1,1 @@
-"""Who asks: principals, and the validation of bearer tokens."""
+"""Principals, and the validation of bearer tokens."""

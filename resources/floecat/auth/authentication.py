@@ -27,7 +27,7 @@ class Authentication(Protocol):
 
     @property
     def token_url(self) -> str | None:
-        """Where clients get their tokens, as far as it is known."""
+        """The URL where clients get their tokens, as far as it is known."""
         ...
 
     def check(self) -> None:

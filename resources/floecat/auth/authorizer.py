@@ -84,7 +84,7 @@ class Privilege(StrEnum):
 
 
 class Securable(msgspec.Struct, frozen=True):
-    """What a privilege is asked for: by name, in the account of the principal. It need not exist."""
+    """The object of a privilege: by name, in the account of the principal. It need not exist."""
 
     kind: SecurableKind
     catalog: str

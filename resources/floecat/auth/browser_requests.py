@@ -25,7 +25,7 @@ _READS: Final = frozenset({"GET", "HEAD"})
 
 
 class BrowserRefusal(NamedTuple):
-    """Why a request is refused."""
+    """The reason why a request is refused."""
 
     status: int
     """HTTP status: 403 for a page of another site, 415 for a POST that such a page could send."""
@@ -59,7 +59,7 @@ class BrowserRules:
         links: bool = True,
         bare_posts: bool = True,
     ) -> BrowserRefusal | None:
-        """Why a request is refused; None if it is not.
+        """The reason why a request is refused; None if it is not.
 
         Args:
             method: HTTP method.

@@ -136,7 +136,7 @@ class IssuerKeys:
         )
 
     def _first_asked(self, key_id: str | None, now_s: float) -> float:
-        """When a key was first asked for; forgotten once many others were, so that it is asked for anew."""
+        """The time when a key was first asked for; forgotten once many others were, and then set anew."""
         asked = self._first_asked_s
         first_s = asked.setdefault(hash(key_id), now_s)
         while len(asked) > _MOST_ASKED:
@@ -147,7 +147,7 @@ class IssuerKeys:
         return first_s
 
     def _pause_s(self) -> float:
-        """How long the issuer is not asked again."""
+        """The time until the issuer is asked again."""
         pause_s = self._refetch_s if self._set.keys else min(self._refetch_s, _RETRY_WITHOUT_KEYS_AFTER_S)
         return self._tried_at_s + pause_s - self._monotonic_s()
 
@@ -199,7 +199,7 @@ class IssuerKeys:
 class _FetchedSet(NamedTuple):
     keys: Sequence[PublicKey]
     asked_at_s: float
-    """When the issuer was asked for it."""
+    """Time when the issuer was asked for it."""
 
     def find(self, key_id: str | None) -> Sequence[PublicKey]:
         if key_id is None:

@@ -20,15 +20,15 @@ _MOST_NESTING = 16
 
 
 class KeySource(Protocol):
-    """Where a verifier gets its keys from."""
+    """The source of a verifier's keys."""
 
     @property
     def token_url(self) -> str | None:
-        """Where the issuer gives out tokens, as far as it is known."""
+        """The URL where the issuer gives out tokens, as far as it is known."""
         ...
 
     def known(self, key_id: str | None) -> Sequence[PublicKey]:
-        """What `find` finds without asking the issuer."""
+        """The keys that `find` finds without asking the issuer."""
         ...
 
     def find(self, key_id: str | None) -> Sequence[PublicKey]:

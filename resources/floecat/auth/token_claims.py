@@ -1,4 +1,4 @@
-"""What the claims of a bearer token must say, and what a token is told that says something else."""
+"""Rules for the claims of a bearer token, and the refusals of tokens that break them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_ID_TOKENS: Final = ("nonce", "at_hash", "c_hash")
 
 
 class TokenRefusal(NamedTuple):
-    """Why a token is refused."""
+    """The reason why a token is refused."""
 
     kind: str
     """One of a few words."""
@@ -47,7 +47,7 @@ class ClaimRules:
         self._registry = JWTClaimsRegistry(now=lambda: clock.now_ms() // 1000, leeway=leeway_s, **wanted)
 
     def refusal(self, header: Mapping[str, object], claims: Mapping[str, object]) -> TokenRefusal | None:
-        """Why a token with these claims is refused; None if it is not."""
+        """The reason why a token with these claims is refused; None if it is not."""
         kind = _kind_of(header, claims)
         if kind is not None:
             return _told("kind", f"The bearer token is {kind}; an access token is needed")
@@ -91,7 +91,7 @@ def _told(kind: str, message: str) -> TokenRefusal:
 
 
 def _kind_of(header: Mapping[str, object], claims: Mapping[str, object]) -> str | None:
-    """What a token is, where it says that it is no access token; one that says nothing is taken for one."""
+    """The kind of a token that says that it is no access token; one that says nothing is taken for one."""
     typ = str(header.get("typ", "")).lower().removeprefix("application/")
     if typ.endswith("+jwt") and typ != "at+jwt":  # RFC 8725 section 3.11, RFC 9068 section 2.1
         return f"of the type {shown(typ)}"

@@ -139,7 +139,7 @@ class FoundArea(NamedTuple):
 
 
 class _Reading:
-    """What the threads that read the files of one table found out."""
+    """The findings of the threads that read the files of one table."""
 
     def __init__(self, storage: CatalogStorage, check: Callable[[], None] = _no_check) -> None:
         self._storage = storage

@@ -1,4 +1,4 @@
-"""What a front end hands to every service, and what it gets back."""
+"""Calls of front ends to services, and the pages and labels that they get back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ IDEMPOTENCY_KEY = "idempotency-key"
 _LONGEST_KEY = 255
 
 EntryKind: TypeAlias = Literal["table", "view"]
-"""What a name in a namespace stands for."""
+"""The kind of a name in a namespace."""
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
     @property
     def allowed(self) -> AllowedLocations:
-        """Where tables and views of this catalog may live."""
+        """The locations where tables and views of this catalog may live."""
         return self.storage.allowed
 
 
@@ -78,7 +78,7 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Who asks, about which catalog, with which rights, and under which idempotency key."""
+    """A call: the principal, its catalog and rights, and the idempotency key."""
 
     principal: Principal
     catalog: Catalog
@@ -124,7 +124,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class PageRequest(msgspec.Struct, frozen=True):
-    """Which part of a listing is wanted.
+    """The part of a listing that is wanted.
 
     A `token` of `None` asks for everything in one answer, an empty one for the first page
     (Iceberg REST specification, `PageToken`).
@@ -149,7 +149,7 @@ class FieldLabels(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Labels(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """What the catalog says of a table or view beside its metadata (Iceberg REST specification, `Labels`)."""
+    """The labels of a table or view beside its metadata (Iceberg REST specification, `Labels`)."""
 
     object_labels: Mapping[str, str] = {}
     fields: Sequence[FieldLabels] = ()

@@ -1,4 +1,4 @@
-"""Where tables and views live, and what keeps them inside the allowed locations."""
+"""Locations of tables and views, kept inside the allowed locations."""
 
 from __future__ import annotations
 

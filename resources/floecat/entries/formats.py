@@ -30,7 +30,7 @@ def is_derived(format_: str) -> bool:
 
 
 class TableFormat(Protocol):
-    """How tables of one format are loaded, and whether they may be changed.
+    """A table format: loads its tables, and says whether they may be changed.
 
     Attributes:
         files_have_partition_columns: whether data files have the columns that they are partitioned by.

@@ -64,7 +64,7 @@ class Finish(Protocol[A_contra]):
 
 
 class AnswerCodec(Protocol[T]):
-    """How an answer is stored for replay."""
+    """The codec by which an answer is stored for replay."""
 
     def encode(self, answer: T) -> bytes:
         """The answer as JSON."""

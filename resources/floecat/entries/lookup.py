@@ -205,7 +205,7 @@ class Entries:
     def find_many(
         self, call: Call, wanted: Sequence[tuple[Privilege, TableIdentifier]]
     ) -> dict[TableIdentifier, Entry[TableMetadata] | Entry[ViewMetadata]]:
-        """What the names of tables stand for, in one statement; names that do not exist are left out.
+        """The entries that the names of tables stand for, in one statement; unknown names are left out.
 
         Args:
             wanted: names and what they are wanted for; a name may have several privileges.

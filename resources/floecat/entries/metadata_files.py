@@ -94,7 +94,7 @@ class MetadataFiles:
     def next_location(
         self, metadata: TableMetadata, current: str | None, name_uuid: UUID | None = None
     ) -> str:
-        """Where the next metadata file of a table goes: one number up, under a unique name.
+        """The location of the next metadata file of a table: one number up, under a unique name.
 
         Args:
             metadata: what will be written.
@@ -178,7 +178,7 @@ def _encoded(location: str, metadata: TableMetadata | ViewMetadata) -> bytes:
 
 
 class _OwnFolders:
-    """Where the catalog itself writes, a refusal is a fault of storage, not of the request."""
+    """A context for writes of the catalog itself: a refusal is a fault of storage, not of the request."""
 
     def __enter__(self) -> None:
         pass

@@ -76,7 +76,7 @@ V_co = TypeVar("V_co", bound=MetadataDocument, covariant=True)
 
 
 class SnapshotRowChanges(msgspec.Struct, frozen=True):
-    """How the snapshot and ref rows of a table follow its metadata."""
+    """The changes to the snapshot and ref rows of a table as its metadata changes."""
 
     added: Sequence[SnapshotSummary] = ()
     removed_ids: Sequence[int] = ()
@@ -90,7 +90,7 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     identifier: TableIdentifier
     kind: EntryKind
     operation: str
-    """How the commit log calls it."""
+    """Name in the commit log."""
     metadata: V_co
     metadata_location: str
     object_uuid: str

@@ -51,7 +51,7 @@ _MOST_OBSOLETE: Final = 1000
 
 
 class Retries(msgspec.Struct, frozen=True):
-    """How often a commit is worked out again, and how long it sleeps in between."""
+    """The attempts of a commit that is worked out again, and the sleep in between."""
 
     max_attempts: int
     initial_sleep_ms: int
@@ -93,7 +93,7 @@ class EntryWrites:
 
     @property
     def outcomes(self) -> Mapping[str, int]:
-        """How many commits there were in this process, by what became of them.
+        """The number of commits in this process, by outcome.
 
         `committed`; `retried` (worked out again, as another one was faster; such a commit counts again at its
         end); `gave_up` after too many retries; `unknown` if the store did not say.
@@ -243,7 +243,7 @@ class EntryWrites:
 
 
 def _deletable_files(store: Store, change: AnyPrepared) -> list[str]:
-    """Which of the obsolete files of a change surely belong to this table alone.
+    """The obsolete files of a change that surely belong to this table alone.
 
     What a log names comes from clients, by registration, and may be any file. The others are left to the
     orphan job.

@@ -89,7 +89,7 @@ class PurgeProcesses:
 
 
 class _Opened(NamedTuple):
-    """What a process works with."""
+    """The services of a process."""
 
     parts: EntryParts
     purge: TablePurge

@@ -50,6 +50,6 @@ def fetch_records(
 
 
 def fitting(sizes: Sequence[int], most_bytes: int) -> int:
-    """How many of the first ones are together no larger; one in any case, if there is one."""
+    """The number of first ones that are together no larger; one in any case, if there is one."""
     together = accumulate(sizes)
     return next((max(1, place) for place, size in enumerate(together) if size > most_bytes), len(sizes))

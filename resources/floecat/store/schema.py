@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 POSTGRESQL_SCHEMA: Final = "floecat"
-"""Where all tables live on PostgreSQL."""
+"""Schema of all tables on PostgreSQL."""
 
 HEAD_REVISION: Final = "341508eafbf0"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
-"""Where Alembic notes the revision of a store; not its usual name, which Dagster takes in its own schema."""
+"""Table of Alembic's revision of a store; not its usual name, which Dagster takes in its own schema."""
 
 WRONG_SCHEMA: Final = "The store lacks a table or a column: run `floecat db upgrade`"
 """The message for an operator whose store has other tables."""

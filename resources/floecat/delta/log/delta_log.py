@@ -55,7 +55,7 @@ T = TypeVar("T")
 _MOST_FAULTS: Final = 20
 _FILES_COUNTED: Final = 1000
 _LISTED_BYTES: Final = 1 << 10
-"""What a file of a listing takes in memory, about."""
+"""Memory of a file of a listing, about."""
 
 _FROM_START = re.compile(r"/0{20}\.[0-9]{20}\.compacted\.json$")
 

@@ -26,7 +26,7 @@ __all__ = ["LogHeader", "check_header_bytes", "has_metadata", "header_of_rows", 
 
 @dataclass(frozen=True)
 class LogHeader:
-    """What a file of the log holds besides adds and removes; the last action of each kind.
+    """The content of a file of the log besides adds and removes; the last action of each kind.
 
     Attributes:
         protocol: None if the file has none.
@@ -210,7 +210,7 @@ def _raw_line(text: bytes) -> tuple[_RawLine, bytes]:
 
 
 def _problem(error: Exception, limits: LimitSettings) -> str:
-    """What is wrong with a line. The message of the parser would quote it."""
+    """The fault of a line. The message of the parser would quote it."""
     if isinstance(error, RecursionError):
         return f"is nested too deeply: more than {limits.nesting} levels (floecat.limits.nesting)"
     if isinstance(error, IllegalArgumentError):

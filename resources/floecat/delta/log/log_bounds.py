@@ -19,11 +19,11 @@ from floecat.working_memory import take_memory
 __all__ = ["LogBounds", "ReadMeter", "TooLargeError"]
 
 ROW_BYTES = 128
-"""What a row of nulls takes in the columns of adds and removes, about."""
+"""Bytes of a row of nulls in the columns of adds and removes, about."""
 
 
 _DECODED_VECTOR = 8
-"""How many times its size a deletion vector may take in memory."""
+"""Most times its size that a deletion vector takes in memory."""
 
 
 class TooLargeError(Exception):

@@ -1,4 +1,4 @@
-"""Which versions can be read from the files of a log (Delta protocol, "Checkpoints", "Metadata Cleanup")."""
+"""Versions that can be read from the files of a log (Delta protocol, "Checkpoints", "Metadata Cleanup")."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floecat.errors import InvalidDeltaTableError
 __all__ = ["LogListing", "LogSegment"]
 
 _MOST_NAMED: Final = 3
-"""How many damaged files a message names."""
+"""Most damaged files that a message names."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class LogListing:
         return version in self._usable.commits
 
     def timestamp_ms(self, version: int) -> int | None:
-        """When the file of a version was written, adjusted to be later than that of the version before it.
+        """The time when the file of a version was written, adjusted to be later than that of the one before.
 
         None if the listing has no such file.
         """
@@ -258,7 +258,7 @@ class LogListing:
         return files
 
     def _unreadable(self, version: int, start: int) -> str:
-        """Why a state cannot be rebuilt: the damaged files, and what is missing to do without them."""
+        """The reason why a state cannot be rebuilt: the damaged files, and the gap that they leave."""
         names = [name for name in self._left_out if name[:20].isdigit() and int(name[:20]) <= version]
         # commits first: nothing replaces them
         names.sort(key=lambda name: name != commit_name(int(name[:20])))

@@ -49,7 +49,7 @@ class LogReader:
         self.folder = f"{location}/{LOG_FOLDER}"
 
     def location(self, name: str) -> str:
-        """Where a file of the log is."""
+        """The location of a file of the log."""
         return f"{self.folder}/{name}"
 
     def read(self, name: str) -> LogText:

@@ -44,7 +44,7 @@ def without_lone_surrogates(line: bytes) -> bytes:
 
 
 def _half(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Which half an escape is, 0 for neither. Before the first byte are the zeros at the end."""
+    """The half that an escape is, 0 for neither. Before the first byte are the zeros at the end."""
     is_surrogate = (data[at] == _BACKSLASH) & (data[at + 1] == _U) & (data[at + 2] | _LOWER == _D)
     found: npt.NDArray[np.uint8] = np.where(is_surrogate, _HALVES[data[at + 3]], 0)
     return found

@@ -1,4 +1,4 @@
-"""Which files are live: the newest action of each file wins (Delta protocol, "Action Reconciliation").
+"""Live files: the newest action of each file wins (Delta protocol, "Action Reconciliation").
 
 The key of a file is its path and its deletion vector: with another vector, a data file is another file.
 """
@@ -136,7 +136,7 @@ def _kept(table: pa.Table, mask: Mask) -> pa.Table:
 
 
 def _untouched(files: pa.Table, touched: Sequence[pa.Table]) -> Mask | bool:
-    """Which files of a checkpoint no later action mentions."""
+    """The files of a checkpoint that no later action mentions."""
     keys = pa.chunked_array([chunk for table in touched for chunk in _keys(table).chunks], pa.large_string())
     if not len(keys):
         return True

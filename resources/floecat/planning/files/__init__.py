@@ -1,1 +1,1 @@
-"""Which files a scan reads, which deletes apply to each, and what is left of its filter."""
+"""Files that a scan reads, the deletes that apply to each, and the residual of its filter."""

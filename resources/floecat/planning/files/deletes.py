@@ -1,4 +1,4 @@
-"""Which delete files apply to a data file (Iceberg table specification, "Scan Planning").
+"""Delete files that apply to a data file (Iceberg table specification, "Scan Planning").
 
 A deletion vector applies to the file it names, and then position deletes do not. Position deletes apply to
 the file they name, or to the files of their partition, unless the file is newer; equality deletes to older
@@ -113,7 +113,7 @@ class _Paths:
         return len(self._paths)
 
     def find(self, paths: pa.StringArray) -> Int64s:
-        """Where each path is among these, -1 for nowhere."""
+        """The place of each path among these, -1 for nowhere."""
         if not self._is_unique:
             found: Int64s = pc.index_in(paths, self._paths).cast(pa.int64()).fill_null(-1).to_numpy()
             return found
@@ -286,7 +286,7 @@ def equality_ids(found: Iterable[FoundDeletes]) -> frozenset[int]:
 
 
 def _apart(data: Evidence, deletes: Evidence, type: PrimitiveType) -> Bools:
-    """Where a column has no value in common, null included."""
+    """The pairs in which a column has no value in common, null included."""
     no_nulls = data.flag(data.no_nulls) | deletes.flag(deletes.no_nulls)
     apart = data.flag(data.only_nulls) & deletes.flag(deletes.no_nulls)
     apart |= deletes.flag(deletes.only_nulls) & data.flag(data.no_nulls)

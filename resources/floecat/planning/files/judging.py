@@ -1,4 +1,4 @@
-"""What manifest lists, partitions and metrics say of the tests of a filter."""
+"""Verdicts of manifest lists, partitions and metrics on the tests of a filter."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def needs_metrics(test: Test, spec: SpecTypes) -> bool:
 
 
 def by_partition(test: Test, spec: SpecTypes, files: ManifestColumns, rows: Int64s | None) -> Verdict:
-    """What their partitions say of files.
+    """The verdict of the partitions of files.
 
     Args:
         spec: of the manifest.
@@ -125,7 +125,7 @@ def _longest(values: tuple[Canonical, ...]) -> int:
 def by_summaries(
     test: Test, spec: SpecTypes, summaries: Sequence[Sequence[PartitionSummary] | None]
 ) -> Bools:
-    """Which manifests have no file that may pass a test, by what the manifest list says of them.
+    """The manifests that have no file that may pass a test, by the summaries of the manifest list.
 
     Args:
         spec: of all the manifests.
@@ -183,7 +183,7 @@ def _bounds(values: Any) -> pa.BinaryArray:
 
 
 def by_metrics(test: Test, metrics: ColumnMetrics | None, rows: Int64s, memo: dict[Any, Evidence]) -> Bools:
-    """Which files have no row that passes a test, by their metrics.
+    """The files that have no row that passes a test, by their metrics.
 
     Args:
         metrics: of the column, for all files of a manifest.
@@ -201,7 +201,7 @@ def by_metrics(test: Test, metrics: ColumnMetrics | None, rows: Int64s, memo: di
 def set_slices(
     test: Test, metrics: ColumnMetrics | None, rows: Int64s, memo: dict[Any, Evidence]
 ) -> SetSlices | None:
-    """Which values of a set lie between the bounds of files; None where that is not known.
+    """The values of a set that lie between the bounds of files; None where that is not known.
 
     Arguments as of `by_metrics`.
     """
@@ -214,7 +214,7 @@ def set_slices(
 
 
 def metrics_evidence(metrics: ColumnMetrics, type: PrimitiveType, memo: dict[Any, Evidence]) -> Evidence:
-    """What metrics say of a column in each file."""
+    """The evidence of metrics on a column in each file."""
     key = (metrics.field_id, type)
     found = memo.get(key)
     if found is None:

@@ -39,7 +39,7 @@ class ManifestCache:
         spec: SpecTypes,
         column_ids: frozenset[int],
     ) -> ManifestColumns | None:
-        """What `load` would give, if it is in memory."""
+        """The result of `load`, if it is in memory."""
         found = self._cache.get(_key(storage, table_uuid, listed, spec))
         return found if found is not None and column_ids <= found.metric_ids else None
 
@@ -91,7 +91,7 @@ class ManifestCache:
         return held
 
     def _fuller(self, held: ManifestColumns | None, disk_key: str | None) -> ManifestColumns | None:
-        """What is in memory, or what is on disk if that has more metrics."""
+        """The columns in memory, or those on disk if these have more metrics."""
         found = None if self._disk is None or disk_key is None else self._disk.get(disk_key)
         if held is None or (found is not None and found.metric_ids >= held.metric_ids):
             return found

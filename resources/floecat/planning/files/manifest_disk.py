@@ -24,7 +24,7 @@ _HEADER: Final = b"floecat"
 
 
 class _Header(msgspec.Struct):
-    """What a file says of itself; its name, so that it is not taken under another one."""
+    """The header of a file, with its name, so that it is not taken under another one."""
 
     name: str
     spec_id: int

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 _PROGRAM: Final = "floecat.planning.files.worker"
 NICENESS: Final = 10
-"""How far the priority of processes is below that of the one that starts them."""
+"""Steps by which the priority of processes is below that of the one that starts them."""
 
 _KEEPS_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 """Decoding a manifest takes and frees megabytes, which glibc would return to the system each time."""

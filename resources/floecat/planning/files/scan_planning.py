@@ -37,7 +37,7 @@ from floecat.working_memory import current_reservation
 __all__ = ["ScanPlanner", "local_planner"]
 
 _LIST_PART: Final = 8
-"""Which part of the memory is for manifest lists."""
+"""Part of the memory for manifest lists, one of so many."""
 
 _CHECK_S: Final = 0.02
 _AHEAD: Final = 4
@@ -262,7 +262,7 @@ class _Scan:
         return data, deletes
 
     def _matched(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-        """Those that are not empty and that summaries do not rule out, in the same order."""
+        """The manifests that are not empty and that summaries do not rule out, in the same order."""
         ruled_out: set[int] = set()
         by_spec: dict[int, list[int]] = {}
         for place, manifest in enumerate(manifests):

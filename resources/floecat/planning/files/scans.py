@@ -1,4 +1,4 @@
-"""What is asked of a scan, and its plan: file scan tasks column by column."""
+"""Requests for scans, and plans: file scan tasks column by column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asks for (REST specification, `PlanTableScanRequest`).
+    """A request for a scan (REST specification, `PlanTableScanRequest`).
 
     Attributes:
         snapshot_id: of a scan of one snapshot; None for the current one.
@@ -134,7 +134,7 @@ class FileTasks:
 
 @dataclass
 class ScanCounters:
-    """What planning looked at, and what each stage left.
+    """The number of manifests and files that planning looked at, and that each stage left.
 
     Attributes:
         data_manifests: of the snapshot.

@@ -1,4 +1,4 @@
-"""What a request reads of a table: its snapshots, schema, specs and bound filter. Can be pickled."""
+"""The part of a table that a request reads: its snapshots, schema, specs and bound filter. Can be pickled."""
 
 from __future__ import annotations
 

@@ -138,23 +138,23 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     kind: str
     """As `floecat.connectors.registry` knows it."""
     location: str
-    """Where it looks, normalized."""
+    """Root of the search, normalized."""
     namespace: Namespace
     """Below which namespace its tables go."""
     options: dict[str, str]
-    """What else its kind wants to know."""
+    """Options of its kind."""
     enabled: bool
     """Whether schedules scan it."""
     interval_ms: int
     """Between two scheduled scans."""
     next_scan_at_ms: int
-    """When the next scheduled scan is due."""
+    """Time when the next scheduled scan is due."""
     created_at_ms: int
     updated_at_ms: int
     last_scan_at_ms: int | None = None
-    """When the last scan ended, scheduled or requested."""
+    """Time when the last scan ended, scheduled or requested."""
     last_error: str | None = None
-    """What went wrong in it, if anything."""
+    """Error of that scan, if any."""
 
 
 def insert(conn: Connection, row: ConnectorRow) -> None:

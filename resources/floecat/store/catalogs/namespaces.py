@@ -174,7 +174,7 @@ def children(
 
 
 def count(conn: Connection, catalog_id: UUID) -> int:
-    """How many namespaces a catalog has, nested ones included."""
+    """The number of namespaces of a catalog, nested ones included."""
     row = conn.first(_COUNT, {"catalog_id": catalog_id})
     return 0 if row is None else int(row[0])
 

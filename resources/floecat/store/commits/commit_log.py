@@ -142,7 +142,7 @@ class CommitNumbers(NamedTuple):
 
 
 class CommitLogEntry(msgspec.Struct, frozen=True):
-    """What one commit did to one table or view."""
+    """The change of one commit to one table or view."""
 
     entry_id: UUID
     kind: str

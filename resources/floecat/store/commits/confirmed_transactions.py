@@ -42,7 +42,7 @@ _transactions: Final = sa.Table(
 T = TypeVar("T")
 
 TRACES_KEPT_MS: Final = 60 * 60 * 1000
-"""How long a trace is kept; it is asked for within seconds."""
+"""Time that a trace is kept; it is asked for within seconds."""
 
 _INSERT_TRACE: Final = sa.insert(_transactions)
 _FIND_TRACE: Final = sa.select(sa.literal(1)).where(_transactions.c.id == sa.bindparam("id"))
@@ -56,7 +56,7 @@ _DELETE_TRACES: Final = sa.delete(_transactions).where(_transactions.c.id.in_(_o
 
 
 class Confirmation(msgspec.Struct, frozen=True):
-    """How long a transaction is looked for: after each pause once; pauses double up to a bound."""
+    """The looks for a transaction: one after each pause; pauses double up to a bound."""
 
     max_attempts: int
     initial_sleep_ms: int

@@ -46,7 +46,7 @@ _records: Final = sa.Table(
 )
 
 ABANDONED_AFTER_MS: Final = 24 * 60 * 60 * 1000
-"""How long a claim is kept that is neither finished nor taken over."""
+"""Time that a claim is kept that is neither finished nor taken over."""
 
 _MAX_LOOKS: Final = 8
 _KEY: Final = (_records.c.account_id, _records.c.principal, _records.c.operation, _records.c.key)
@@ -94,7 +94,7 @@ _DELETE_EXPIRED: Final = sa.delete(_records).where(
 
 
 class Scope(NamedTuple):
-    """What a key is unique in."""
+    """The scope in which a key is unique."""
 
     account_id: UUID
     principal: str
@@ -216,7 +216,7 @@ def _look(conn: Connection, parameters: dict[str, Any]) -> _Record | None:
 
 
 def _refusal(record: _Record, request_hash: str, stale_before_ms: int) -> ClaimResult | None:
-    """Why a record that has not expired cannot be claimed; `None` if it is stale."""
+    """The reason why a record that has not expired cannot be claimed; `None` if it is stale."""
     if record.request_hash != request_hash:
         return HashMismatch()
     if record.outcome is not None:

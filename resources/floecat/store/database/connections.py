@@ -43,7 +43,7 @@ P = TypeVar("P")
 
 
 class StatementCounter:
-    """What was sent to the database while it was installed.
+    """The number of statements sent to the database while the counter was installed.
 
     Attributes:
         statements: statements, without those that open and end transactions.
@@ -194,7 +194,7 @@ class TransactionConnection(Connection):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What `control` may raise."""
+        """The errors that `control` may raise."""
         return (*DATABASE_ERRORS, self._dialect.loaded_dbapi.Error)
 
     def sharing(self) -> TransactionConnection:
@@ -339,7 +339,7 @@ def count_transaction() -> None:
 
 
 def driver_errors(dialect: sa.Dialect) -> tuple[type[Exception], ...]:
-    """What can be met past SQLAlchemy, which would wrap the errors of the driver."""
+    """The errors that can be met past SQLAlchemy, which would wrap those of the driver."""
     return (*DATABASE_ERRORS, dialect.loaded_dbapi.Error)
 
 

@@ -396,7 +396,7 @@ class Store:
         return connection
 
     def _beginning(self, catalog_id: UUID | None, ends_at: float) -> str:
-        """What begins a transaction, in one message."""
+        """The statements that begin a transaction, in one message."""
         if self._sqlite:
             return "BEGIN IMMEDIATE"
         text, left_s = "BEGIN", ends_at - time.monotonic()

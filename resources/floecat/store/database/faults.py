@@ -32,7 +32,7 @@ DATABASE_ERRORS: Final = (
     UnicodeError,
     OverflowError,
 )
-"""What a statement can fail with. The last two come from the encoding of values, and nothing was sent.
+"""Errors of statements. The last two come from the encoding of values, and nothing was sent.
 
 What runs statements past SQLAlchemy meets the errors of psycopg as well.
 """
@@ -66,7 +66,7 @@ def connection_lost(error: Exception) -> bool:
 
 
 def fault(error: Exception) -> Exception:
-    """What a failed statement means; the transaction around it is surely not applied.
+    """The meaning of a failed statement; the transaction around it is surely not applied.
 
     Args:
         error: one of `DATABASE_ERRORS`.
@@ -89,7 +89,7 @@ def fault(error: Exception) -> Exception:
 
 
 def commit_fault(error: Exception) -> Exception:
-    """What a failed COMMIT means.
+    """The meaning of a failed COMMIT.
 
     A server that answers with an error has rolled back; one that does not answer may have committed. A SQLite
     file that could not be synchronised may hold the transaction after a crash.

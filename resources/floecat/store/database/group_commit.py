@@ -34,7 +34,7 @@ _MOST_MEMBERS: Final = 64
 _LONGEST_S: Final = 0.05
 """After this time a leader takes no further member into its transaction."""
 _STORE_ERRORS: Final = (StoreUnavailableError, StoreFaultError, CommitOutcomeUnknownError)
-"""What does not depend on the rows that a work saw."""
+"""Errors that do not depend on the rows that a work saw."""
 
 
 class GroupCommit:
@@ -86,7 +86,7 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        """How many writers wait for their work to begin."""
+        """The number of writers that wait for their work to begin."""
         return len(self._waiting)
 
     def _enter(self, member: _Member[T]) -> None:
@@ -213,7 +213,7 @@ class _Member(Generic[T]):
             self._error = error
 
     def result(self) -> T:
-        """What the work returned.
+        """The result of the work.
 
         Raises:
             Exception: what it raised, or what the transaction failed with.

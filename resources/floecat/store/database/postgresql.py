@@ -1,4 +1,4 @@
-"""How a PostgreSQL store is opened, and what its errors mean.
+"""Opening of a PostgreSQL store, and the meaning of its errors.
 
 Loads the driver, so only code that works with PostgreSQL imports this module.
 
@@ -88,7 +88,7 @@ def create_engine(url: sa.URL, *, timeout_s: float | None, pool: dict[str, Any])
 
 
 def postgresql_fault(error: BaseException | None) -> Exception:
-    """What an error of the driver means; see `faults.fault`."""
+    """The meaning of an error of the driver; see `faults.fault`."""
     if not isinstance(error, psycopg.Error):
         return StoreFaultError("The store was used in a wrong way")
     state = error.sqlstate

@@ -1,4 +1,4 @@
-"""How a SQLite store is opened.
+"""Opening of a SQLite store.
 
 WAL lets readers go on while one writer commits; `synchronous=FULL` makes a commit survive a power cut. The
 driver stays in autocommit: `engine` sends BEGIN and COMMIT.

@@ -1,4 +1,4 @@
-"""What the statements of several kinds of rows share: limits, INSERT if absent, JSON in text columns."""
+"""Parts that the statements of several kinds of rows share: limits, INSERT if absent, JSON in columns."""
 
 from __future__ import annotations
 

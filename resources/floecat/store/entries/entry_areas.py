@@ -49,7 +49,7 @@ class StoredArea(NamedTuple):
     """Under what it is valid, as the caller names it."""
     folders: Sequence[str]
     problem: str | None = None
-    """Why the area is unknown, if it is."""
+    """Reason why the area is unknown, if it is."""
 
 
 class NearEntry(NamedTuple):

@@ -92,7 +92,7 @@ _UNNEEDED: Final = PerDialect(_unneeded(_wanted_sqlite()), _unneeded(_wanted_pos
 
 
 def unneeded(conn: Connection, entry_id: UUID, object_uuid: str, locations: Sequence[str]) -> list[str]:
-    """Which of some metadata files only this entry has ever needed, and it no longer.
+    """The metadata files among `locations` that only this entry has ever needed, and no longer needs.
 
     A file is named if a commit of the entry wrote it after the last registration over the entry, if it is no
     current file of any table or view of any catalog, and if no other entry is the same table, registered a

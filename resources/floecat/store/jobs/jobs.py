@@ -71,9 +71,9 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     lane: str = DEFAULT_LANE
     """In another lane than the default one, the job waits for certain workers until it is due for all."""
     title: str
-    """What a person calls it."""
+    """Name for people."""
     subject: str
-    """What it is about, by an id that does not change."""
+    """Id of the subject, which does not change."""
     resource: str
     """The location that it works on; empty for none."""
     payload: str
@@ -82,10 +82,10 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """JSON, over all attempts."""
     state: str = "queued"
     attempts: int = 0
-    """How often it was claimed since it was made or retried."""
+    """Number of claims since it was made or retried."""
     max_attempts: int
     not_before_ms: int
-    """When it is due; for a running job the end of its lease and the back-off behind it."""
+    """Time when it is due; for a running job the end of its lease and the back-off behind it."""
     lease_owner: str | None = None
     """`host:pid:uuid` of the worker."""
     lease_epoch: int = 0
@@ -194,12 +194,12 @@ def list_in_lane(conn: Connection, kind: str, lane: str, now_ms: int) -> list[Jo
 
 
 def count_by_state(conn: Connection) -> dict[tuple[str, str], int]:
-    """How many jobs of each kind are in each state, by kind and state; those without jobs are left out."""
+    """The number of jobs of each kind in each state, by kind and state; those without jobs are left out."""
     return {(row[0], row[1]): row[2] for row in conn.all(_COUNT)}
 
 
 def count_due(conn: Connection, kind: str, before_ms: int) -> int:
-    """How many open jobs of a kind were due at a time, and no worker has them."""
+    """The number of open jobs of a kind that were due at a time, and that no worker has."""
     row = conn.first(_COUNT_DUE, {"kind": kind, "before_ms": before_ms})
     return 0 if row is None else row[0]
 
@@ -231,7 +231,7 @@ def list_finished(
 
 
 def oldest_open(conn: Connection) -> dict[str, int]:
-    """When the oldest open job of each kind was made; kinds without open jobs are left out."""
+    """The time when the oldest open job of each kind was made; kinds without open jobs are left out."""
     return {row[0]: row[1] for row in conn.all(_OLDEST_OPEN)}
 
 

@@ -70,11 +70,11 @@ class PlanRow(msgspec.Struct, frozen=True):
     query_id: UUID
     entry_id: UUID
     request: bytes
-    """What planning it needs, as the planner encodes it."""
+    """The planning that it needs, as the planner encodes it."""
     answer: bytes | None = None
-    """What it answers once it is completed, compressed JSON."""
+    """The answer once it is completed, compressed JSON."""
     error: str | None = None
-    """Why it failed, as JSON."""
+    """The reason why it failed, as JSON."""
     epoch: int = 0
     """Counts the workers that began it."""
 

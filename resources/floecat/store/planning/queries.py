@@ -92,7 +92,7 @@ class PinRow(msgspec.Struct, frozen=True, kw_only=True):
     query_id: UUID
     table_id: UUID
     kind: str
-    """How it was asked for first: `current`, `as_of` or `snapshot_id`."""
+    """Form in which it was asked for first: `current`, `as_of` or `snapshot_id`."""
     snapshot_id: int | None
     """`None` for a table without snapshots."""
     metadata_location: str
@@ -121,7 +121,7 @@ def get(conn: Connection, query_id: UUID, now_ms: int) -> QueryRow | None:
 
 
 def count_open(conn: Connection, catalog_id: UUID, now_ms: int, limit: int, principal: str | None) -> int:
-    """How many queries of a catalog are open, of one principal or of all; counts up to a limit."""
+    """The number of open queries of a catalog, of one principal or of all; counts up to a limit."""
     parameters: dict[str, object] = {"catalog_id": catalog_id, "now_ms": now_ms, "limit": limit}
     if principal is None:
         return len(conn.all(_OPEN_OF_CATALOG, parameters))
@@ -192,7 +192,7 @@ def touch_pin(conn: Connection, query_id: UUID, table_id: UUID, as_of_ms: int) -
 
 
 def list_pins(conn: Connection, query_id: UUID) -> Sequence[PinRow]:
-    """What a query has pinned, in the order of table ids."""
+    """The pins of a query, in the order of table ids."""
     rows = conn.all(_LIST_PINS, {"query_id": query_id})
     return [PinRow(**dict(zip(_PIN_COLUMN_NAMES, row, strict=True))) for row in rows]
 

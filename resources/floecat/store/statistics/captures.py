@@ -1,4 +1,4 @@
-"""What was captured of each snapshot, and how far the commit log was searched for snapshots to capture."""
+"""Captures of each snapshot, and how far the commit log was searched for snapshots to capture."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class CaptureRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What was captured of a snapshot. Times in ms since the epoch."""
+    """The capture of a snapshot. Times in ms since the epoch."""
 
     snapshot_id: int
     generation: int = 0
@@ -56,13 +56,13 @@ class CaptureRow(msgspec.Struct, frozen=True, kw_only=True):
     coverage: str = "{}"
     """JSON, as the capture reports it."""
     problem: str | None = None
-    """Why the capture is partial."""
+    """Reason why the capture is partial."""
     statistics_file: str | None = None
     """Location of the Iceberg statistics file that the snapshot has in its table."""
     requested_at_ms: int
     finalized_at_ms: int | None = None
     published_at_ms: int | None = None
-    """When that was set, or seen."""
+    """Time when that was set, or seen."""
 
 
 class NamedTable(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Which sidecar holds the statistics of each data file, under the deletes that applied to it."""
+"""Sidecars that hold the statistics of each data file, under the deletes that applied to it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SidecarRow(msgspec.Struct, frozen=True):
     files: int
     size_bytes: int
     unused_since_ms: int | None = None
-    """When a capture of the current snapshot first did without it; `None` while it is needed."""
+    """Time when a capture of the current snapshot first did without it; `None` while it is needed."""
 
 
 def put(conn: Connection, entry_id: UUID, sidecar: SidecarRow, file_keys: Sequence[str]) -> bool:

@@ -158,12 +158,12 @@ def _of_page(entry_id: UUID, snapshot_id: int, prefix: str, after: str, limit: i
 
 
 def _before(prefix: str) -> str:
-    """What comes before all ids with a prefix, and after those before them."""
+    """The text after all ids before those with a prefix, and before all of these."""
     return prefix and prefix[:-1] + chr(ord(prefix[-1]) - 1) + _LAST
 
 
 class _Artifacts(SnapshotRecords):
-    """Those of index artifacts, whose owner outlives a dropped entry."""
+    """The records of index artifacts, whose owner outlives a dropped entry."""
 
     def __init__(self) -> None:
         super().__init__(schema.index_artifacts)

@@ -32,7 +32,7 @@ class OwnPagesOnly:
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
+        """Answers a request, or passes it on."""
         refusal = None
         if scope["type"] in {"http", "websocket"}:
             method, is_graphql = scope.get("method", "GET"), scope["path"].rstrip("/").endswith(_GRAPHQL)
@@ -54,7 +54,7 @@ class OwnPagesOnly:
 
 
 def main() -> None:
-    """Run the web server until it is stopped."""
+    """Runs the web server until it is stopped."""
     cli: Any = import_module("dagster_webserver.cli")
     create_app = cli.create_app_from_workspace_process_context
     allowed_hosts = load_settings().gateway.allowed_hosts

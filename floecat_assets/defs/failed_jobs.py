@@ -17,7 +17,7 @@ _SHOWN = 50
 
 
 class FailedJobs(NamedTuple):
-    """No job of some kinds has used up its attempts."""
+    """Checks that no job of some kinds has used up its attempts."""
 
     asset: dg.AssetKey
     """The asset that is checked; its first part groups the metadata, and names the pool."""

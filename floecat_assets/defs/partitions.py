@@ -12,14 +12,14 @@ from floecat_assets.table_keys import table_id
 __all__ = ["DELTA_TABLES", "TABLES", "keys_by_table"]
 
 TABLES = dg.DynamicPartitionsDefinition(name="tables")
-"""One partition per live table of any format.
+"""Partitions, one per live table of any format.
 
 Snapshots are the materialization history of a partition and never keys: within weeks they would pass the
 100,000 partitions that an asset can bear.
 """
 
 DELTA_TABLES = dg.DynamicPartitionsDefinition(name="delta_tables")
-"""One partition per live Delta table, under the same key as in `TABLES`."""
+"""Partitions, one per live Delta table, under the same key as in `TABLES`."""
 
 
 def keys_by_table(

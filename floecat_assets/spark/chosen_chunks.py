@@ -25,7 +25,7 @@ class ChosenChunks:
     def __init__(
         self, local: ChunkRunner, open_spark: Callable[[], ChunkRunner] | None, *, most_opened_files: int
     ) -> None:
-        """Take both runners.
+        """Takes both runners.
 
         Args:
             local: builds chunks in this process.

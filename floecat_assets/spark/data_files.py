@@ -113,7 +113,7 @@ def _read(shared: _Shared, sent: _Sent) -> Any:
 
 @cache
 def _processes(bounds: FileBounds) -> CaptureProcesses:
-    """Of this worker, which reads one file at a time. They end with it."""
+    """The processes of this worker, which reads one file at a time. They end with it."""
     return CaptureProcesses(*bounds)
 
 

@@ -37,7 +37,7 @@ class Queries(Protocol):
 def table_specs(
     entries: Sequence[LiveEntry], links: TableLinks, queries: Queries, limits: LimitSettings = _DEFAULT_LIMITS
 ) -> list[dg.AssetSpec]:
-    """One asset per table or view, and one for the log of each Delta table.
+    """The assets: one per table or view, and one for the log of each Delta table.
 
     Args:
         entries: the tables and views.

@@ -45,7 +45,7 @@ _AFTER_TABLES: Final = (
 _NO_TABLE: Final = ("select", "with", "values", "lateral", "unnest", "table", "from", "join")
 
 _MOST_PARTS: Final = MAX_LEVELS + 2
-"""Of a name: its catalog, its namespace and the table."""
+"""Most parts of a name: its catalog, its namespace and the table."""
 
 
 class _Token(NamedTuple):

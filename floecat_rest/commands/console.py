@@ -89,13 +89,13 @@ def print_rows(
 
 
 def print_json(objects: Iterable[object]) -> None:
-    """One JSON object a line."""
+    """Prints one JSON object a line."""
     for each in objects:
         print_plain(msgspec.json.encode(each).decode())
 
 
 def print_error(message: str) -> None:
-    """One line for each line of the message, never wrapped."""
+    """Prints one line for each line of the message, never wrapped."""
     for line in message.splitlines():
         err.print(Text.assemble(("error:", "red"), f" {line}"), soft_wrap=True)
 

@@ -98,7 +98,7 @@ class ProcessEndedError(UnavailableError):
 
 
 class ChildProcess:
-    """One process. Used by one thread at a time."""
+    """A process. Used by one thread at a time."""
 
     def __init__(
         self,

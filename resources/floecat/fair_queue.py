@@ -13,7 +13,7 @@ _account: ContextVar[Hashable] = ContextVar("account", default=None)
 
 
 def name_account(account: Hashable) -> None:
-    """Say which account takes its turn with what waits in this context from now on."""
+    """Says which account takes its turn with what waits in this context from now on."""
     _account.set(account)
 
 
@@ -59,12 +59,12 @@ class FairQueue(Generic[T]):
         return next(iter(self._items.values()))[0]
 
     def append(self, item: T) -> None:
-        """Add an item behind those of its account."""
+        """Adds an item behind those of its account."""
         self._items.setdefault(item.account, deque()).append(item)
         self._size += 1
 
     def popleft(self) -> T:
-        """Take the first item of the account whose turn it is.
+        """Takes the first item of the account whose turn it is.
 
         Raises:
             StopIteration: the queue is empty.
@@ -78,7 +78,7 @@ class FairQueue(Generic[T]):
         return item
 
     def remove(self, item: T) -> bool:
-        """Take an item out, wherever it is; `False` if it is not there."""
+        """Takes an item out, wherever it is; `False` if it is not there."""
         items = self._items.get(item.account)
         if items is None or item not in items:
             return False
@@ -89,7 +89,7 @@ class FairQueue(Generic[T]):
         return True
 
     def make_room(self, account: Hashable) -> T | None:
-        """Take out the newest item of the account with most items.
+        """Takes out the newest item of the account with most items.
 
         Args:
             account: who needs the place.

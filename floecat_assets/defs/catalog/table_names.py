@@ -33,7 +33,7 @@ _HOUR_MS = 3_600_000
 _LOCATION = "tables"
 _TIMEOUT_S = 40
 _MOST_BYTES = 16 << 20
-"""Of an answer of the web server: a group for each namespace, or an error."""
+"""Bytes of an answer of the web server: a group for each namespace, or an error."""
 _RELOAD = """mutation { answer: reloadRepositoryLocation(repositoryLocationName: "tables") {
   __typename ... on WorkspaceLocationEntry { locationOrLoadError { ... on PythonError { message } } }
   ... on PythonError { message } } }"""

@@ -154,7 +154,7 @@ def index_artifacts(
 def _work_on_spark(
     context: dg.AssetExecutionContext, kernel: KernelResource, spark: SparkResource, entry_id: UUID
 ) -> None:
-    """If groups of the table are offered to Spark, works on all that are offered."""
+    """Works on all groups that are offered to Spark, if the table has any."""
     opened = kernel.open()
     pipeline = opened.statistics.pipeline
     if importlib.util.find_spec("pyspark") is None or not any(

@@ -27,9 +27,9 @@ class ReportedTable(NamedTuple):
 
     report: TableReport
     metadata: dict[str, dg.MetadataValue]
-    """Of the partition of `statistics/targets`."""
+    """Metadata of the partition of `statistics/targets`."""
     own_events: list[dg.AssetObservation]
-    """Of the table's own asset."""
+    """Events of the table's own asset."""
 
 
 def of_table(kernel: Kernel, entry_id: UUID, *, most_files: int | None = None) -> ReportedTable | None:

@@ -34,7 +34,7 @@ LOOPBACK = "127.0.0.1"
 DAGSTER_HOME = "DAGSTER_HOME"
 
 _READY_S = 180.0
-"""On a busy machine a first start takes its time: four processes import Dagster."""
+"""Time to start: on a busy machine a first start is slow, as four processes import Dagster."""
 
 _WORKSPACE = "workspace.yaml"
 _TABLES = "tables.yaml"

@@ -42,7 +42,7 @@ class StopRequestedError(FloecatError):
 
 
 class Service:
-    """One child process in a process group of its own."""
+    """A child process in a process group of its own."""
 
     def __init__(
         self,

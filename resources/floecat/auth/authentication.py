@@ -1,4 +1,4 @@
-"""From the credentials of a request to a principal, whatever protocol carries them."""
+"""Authentication of a request by its credentials, whatever protocol carries them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Privilege(StrEnum):
     REGISTER_VIEW = "register_view"
 
     READ_CONNECTORS = "read_connectors"
-    """Of a catalog, as the next three."""
+    """Privilege on a catalog, as the next three."""
     MANAGE_CONNECTORS = "manage_connectors"
     """Create, delete and scan them. A scheduled scan registers what it finds without further questions."""
     READ_JOBS = "read_jobs"
@@ -102,7 +102,7 @@ class Securable(msgspec.Struct, frozen=True):
 
 
 Check: TypeAlias = tuple[Privilege, Securable]
-"""One question."""
+"""A question to the authorizer."""
 
 
 class Authorizer(Protocol):

@@ -31,14 +31,14 @@ class BrowserRefusal(NamedTuple):
     """HTTP status: 403 for a page of another site, 415 for a POST that such a page could send."""
 
     message: str
-    """For the client."""
+    """Message for the client."""
 
 
 class BrowserRules:
     """Judges requests to a service that asks for no login."""
 
     def __init__(self, bound_host: str, allowed_hosts: Iterable[str] = (), *, setting: str) -> None:
-        """Build the rules.
+        """Builds the rules.
 
         Args:
             bound_host: the address that the service listens on. Its name is allowed; where it is every

@@ -53,7 +53,7 @@ class StaticKey:
     """The one key that the settings name. It verifies whatever `kid` a token has."""
 
     def __init__(self, pem: str) -> None:
-        """Read the key.
+        """Reads the key.
 
         Args:
             pem: a public key in PEM, or its base64 body alone.
@@ -74,7 +74,7 @@ class StaticKey:
     find = known
 
     def check(self) -> None:
-        """There is one."""
+        """Does nothing: there is a key."""
 
 
 def read_key_set(document: bytes, *, most_keys: int) -> list[PublicKey]:

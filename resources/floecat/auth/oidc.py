@@ -106,7 +106,7 @@ class TokenVerifier:
         return self._keys
 
     def verify(self, token: str) -> Principal:
-        """Check signature, issuer, audience and times of a token. May fetch the keys of the issuer.
+        """Checks signature, issuer, audience and times of a token. May fetch the keys of the issuer.
 
         What the claims alone rule out is refused before keys are fetched for it, and is told what the
         settings say only if the issuer did sign it.

@@ -24,10 +24,10 @@ class TokenRefusal(NamedTuple):
     """The reason why a token is refused."""
 
     kind: str
-    """One of a few words."""
+    """Kind, one of a few words."""
 
     message: str
-    """For who holds a token of the issuer, and for the log."""
+    """Message for who holds a token of the issuer, and for the log."""
 
     for_anyone: str
     """The same without what the settings say."""

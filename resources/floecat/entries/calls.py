@@ -55,7 +55,7 @@ class Catalog(msgspec.Struct, frozen=True):
     storage_location: str
     """Root of default locations, without a trailing slash."""
     storage: CatalogStorage
-    """Its files, the locations it may use and what clients are told; holds `storage_location`."""
+    """Storage of its files, the locations it may use and what clients are told; holds `storage_location`."""
     properties: Mapping[str, str] = {}
     allowed_locations: tuple[str, ...] = ()
     """Further roots of this catalog alone; `allowed` has those that catalogs share, too."""

@@ -104,7 +104,7 @@ class _ClaimLost(Exception):  # noqa: N818 - a signal that rolls a transaction b
 
 
 class Claim(Generic[T]):
-    """One try at a change: the claim on its key, or the answer that an earlier request left under the key.
+    """A try at a change: the claim on its key, or the answer that an earlier request left under the key.
 
     As a context it ends the claim. Inside it the change is made, and `keep` is called as the last thing of
     the transaction that makes it. A refusal is stored for replay, any other error gives the key back.

@@ -54,7 +54,7 @@ class Paging:
         fetch: Callable[[str | None, int | None], list[tuple[str, T]]],
         visible: Callable[[Sequence[T]], Sequence[bool]],
     ) -> Page[T]:
-        """One page of a listing, or all of it when the request has no token.
+        """A page of a listing, or all of it when the request has no token.
 
         What the principal may not see takes no room on a page, and no token is made of it.
 

@@ -120,7 +120,7 @@ class Entry(msgspec.Struct, Generic[V], frozen=True):
     row: tables.EntryRow
     document: Document[V]
     labels: Labels | None = None
-    """Nothing sets them yet."""
+    """Labels, which nothing sets yet."""
 
 
 class Entries:

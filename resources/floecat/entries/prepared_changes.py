@@ -96,7 +96,7 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     object_uuid: str
     location: str
     format_version: int
-    """Of the Iceberg metadata."""
+    """Version of the Iceberg metadata."""
     base: EntryRow | None
     """The row that is replaced; `None` creates one."""
     namespace_id: UUID

@@ -52,7 +52,7 @@ _ABSENT: Final = msgspec.Raw(b"null")
 
 
 class _Remove(msgspec.Struct, rename="camel"):
-    """Its fields that are read, as bytes."""
+    """The fields of a remove that are read, as bytes."""
 
     path: msgspec.Raw = _ABSENT
     deletion_vector: msgspec.Raw = _ABSENT

@@ -189,7 +189,7 @@ class LogFault(msgspec.Struct, frozen=True):
     fingerprint: str
     """Changes once one of the files is replaced."""
     message: str
-    """One sentence that names the file."""
+    """Message of one sentence that names the file."""
 
 
 @contextmanager

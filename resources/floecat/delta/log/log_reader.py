@@ -53,7 +53,7 @@ class LogReader:
         return f"{self.folder}/{name}"
 
     def read(self, name: str) -> LogText:
-        """One file.
+        """The text of a file.
 
         Args:
             name: its path below the folder of the log.
@@ -218,7 +218,7 @@ class OpenCheckpoint:
             raise InvalidDeltaTableError(f"{name} lacks the columns of files")
 
     def files(self, partition_names: Sequence[str], paths: PathReader) -> list[pa.Table]:
-        """Its adds; see `CheckpointFile.files`.
+        """The adds of the checkpoint; see `CheckpointFile.files`.
 
         Raises:
             DamagedFileError: a sidecar is missing, or a file is damaged.

@@ -44,7 +44,7 @@ _START_S: Final = 30.0
 
 
 class _Process(ChildProcess):
-    """One process. Used by one thread at a time."""
+    """A process. Used by one thread at a time."""
 
     def __init__(self, setup: Setup) -> None:
         own, other = socket.socketpair()
@@ -61,7 +61,7 @@ class _Process(ChildProcess):
             send_handle(other._help, other_end.fileno(), None)
 
     def end(self) -> int:
-        """As of `ChildProcess`."""
+        """See `ChildProcess`."""
         self._help.close()
         return super().end()
 

@@ -163,7 +163,7 @@ def local_planner(
 
 
 class _Scan:
-    """One plan in the making."""
+    """A plan in the making."""
 
     def __init__(
         self,
@@ -447,7 +447,7 @@ class _Scan:
         return FileTasks(content, self._deletes.match(files, everything), residuals, slices)
 
     def _slices(self, files: ManifestColumns, rows: Int64s) -> dict[str, SetSlices]:
-        """Of large sets, by the place of their predicate, the values that each file may have."""
+        """The values of large sets that each file may have, by the place of their predicate."""
         memo: dict[Any, Evidence] = {}
         found = {
             place: set_slices(test, files.metrics.get(test.field_id), rows, memo)
@@ -456,7 +456,7 @@ class _Scan:
         return {place: slices for place, slices in found.items() if slices is not None}
 
     def _appended(self, files: ManifestColumns) -> Int64s | None:
-        """Of an incremental scan: which files its snapshots added."""
+        """The files that the snapshots of an incremental scan added."""
         if not self._target.is_incremental:
             return None
         added = files.numbers("status") == ManifestEntryStatus.ADDED

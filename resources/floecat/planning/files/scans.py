@@ -104,7 +104,7 @@ class ContentFiles:
 
 
 class SetSlices(NamedTuple):
-    """For each file which values of a sorted set lie between its bounds: from where, and up to where."""
+    """The values of a sorted set between the bounds of each file: the first, and the end."""
 
     begins: Int64s
     ends: Int64s

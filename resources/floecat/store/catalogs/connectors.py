@@ -136,7 +136,7 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     name: str
     """Unique in the catalog."""
     kind: str
-    """As `floecat.connectors.registry` knows it."""
+    """Kind as `floecat.connectors.registry` knows it."""
     location: str
     """Root of the search, normalized."""
     namespace: Namespace

@@ -157,7 +157,7 @@ class CommitLogEntry(msgspec.Struct, frozen=True):
     previous_metadata_location: str | None
     principal: str
     purge_requested: bool = False
-    """Of a drop: whether the files of the table are to be deleted."""
+    """Whether the files of a dropped table are to be deleted."""
 
 
 class CommitLogRow(CommitLogEntry, frozen=True, kw_only=True):

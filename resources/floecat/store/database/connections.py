@@ -131,7 +131,7 @@ class Connection(ABC):
         """Runs an INSERT, UPDATE or DELETE once for each set of parameters; nothing for none."""
 
     def change_later(self, statement: Statement, *parameters: Parameters) -> None:
-        """As `change_many`, with the next statement or COMMIT: for a change whose row count does not matter.
+        """Runs `change_many` with the next statement or COMMIT, for a change whose row count does not matter.
 
         PostgreSQL gets both in one message, so that one answer less is waited for. If the change fails, that
         statement raises the error, and the connection is closed.
@@ -185,7 +185,7 @@ class TransactionConnection(Connection):
         self._run(prepared.execute_many, parameters, _row_count)
 
     def change_later(self, statement: Statement, *parameters: Parameters) -> None:
-        """As `change_many`, with the next statement or COMMIT; see `Connection.change_later`."""
+        """Runs `change_many` with the next statement or COMMIT; see `Connection.change_later`."""
         if not self.joins_changes:
             self.change_many(statement, parameters)
         elif parameters:

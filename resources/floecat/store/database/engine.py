@@ -68,7 +68,7 @@ _PING: Final = sa.select(sa.literal(1))
 
 
 class Store:
-    """One SQL database."""
+    """A SQL database."""
 
     def __init__(self, url: sa.URL, *, pool_size: int, timeout_s: float, creates: bool) -> None:
         """Takes a URL with a driver; use `open`."""
@@ -156,7 +156,7 @@ class Store:
 
     @contextmanager
     def reading_at_once(self) -> Iterator[bool]:
-        """In the block, `read` lends `at_once` to this thread, which others wait for: an event loop's.
+        """Lends `at_once` to `read` in the block, on a thread that others wait for: an event loop's.
 
         Yields whether the store is local. Otherwise this thread should not read.
         """

@@ -120,7 +120,7 @@ def raise_fault(error: Exception, *, committing: bool = False) -> NoReturn:
 
 
 def raise_named_fault(error: Exception, url: sa.URL) -> NoReturn:
-    """As `raise_fault`, with the place of the store and the driver's reason in the message.
+    """Raises as `raise_fault`, with the place of the store and the driver's reason in the message.
 
     For commands and the start of a service, whose messages an operator reads; never for an answer.
     """

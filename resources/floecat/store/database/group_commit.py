@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _MOST_MEMBERS: Final = 64
 _LONGEST_S: Final = 0.05
-"""After this time a leader takes no further member into its transaction."""
+"""Time after which a leader takes no further member into its transaction."""
 _STORE_ERRORS: Final = (StoreUnavailableError, StoreFaultError, CommitOutcomeUnknownError)
 """Errors that do not depend on the rows that a work saw."""
 

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 NO_LIMIT: Final = 2**62
-"""No limit in practice, so that one statement serves both pages and whole listings."""
+"""Limit that is none in practice, so that one statement serves both pages and whole listings."""
 
 LIMIT: Final[sa.BindParameter[int]] = sa.bindparam("limit", type_=sa.BigInteger())
 """The parameter of LIMIT, 64 bits wide."""

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _LEVEL: Final = 1
-"""On metadata documents level 3 takes twice the time and saves no bytes."""
+"""Level of compression: on metadata documents level 3 takes twice the time and saves no bytes."""
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 

@@ -66,7 +66,7 @@ class NearEntry(NamedTuple):
     is_indexed: bool
     """Whether its area is known, and overlaps; otherwise it is unknown."""
     problem: str | None
-    """As `StoredArea.problem`; `None` if the area is out of date."""
+    """Problem as of `StoredArea.problem`; `None` if the area is out of date."""
 
 
 def near(

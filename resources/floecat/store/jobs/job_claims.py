@@ -36,7 +36,7 @@ __all__ = [
 
 
 FIRST_TURN: Final = UUID(int=0)
-"""Before the turns of all accounts."""
+"""Turn before those of all accounts."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Lease(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """As the statements take them."""
+        """The lease as parameters of the statements."""
         return {"job_id": self.job_id, "holder": self.owner, "epoch": self.epoch}
 
 

@@ -69,7 +69,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     catalog_id: UUID
     kind: str
     lane: str = DEFAULT_LANE
-    """In another lane than the default one, the job waits for certain workers until it is due for all."""
+    """Lane: in another one than the default, the job waits for certain workers until it is due for all."""
     title: str
     """Name for people."""
     subject: str
@@ -93,7 +93,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     lease_expires_at_ms: int | None = None
     parent_id: UUID | None = None
     dedup_key: str | None = None
-    """No two open jobs of a kind have the same one."""
+    """Key that no two open jobs of a kind share."""
     cancel_requested: bool = False
     created_by: str
     request_id: str | None = None
@@ -178,7 +178,7 @@ def list_all(conn: Connection, wanted: JobFilter) -> list[JobRow]:
 
 
 def page_of(store: Store, wanted: JobFilter, limit: int) -> Fetched[JobRow]:
-    """As `list_all`, as many jobs as one answer may have."""
+    """The jobs of `list_all`, as many as one answer may have."""
     return fetch_records(store, wanted.sizes, wanted.rows, limit)
 
 

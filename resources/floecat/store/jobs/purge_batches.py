@@ -69,7 +69,7 @@ class Batch(NamedTuple):
     title: str
     """Former name of the table."""
     folders: tuple[str, ...]
-    """In which the table has files."""
+    """Folders in which the table has files."""
 
 
 def begin(conn: Connection, lease: Lease, folders: Sequence[str], now_ms: int) -> bool:

@@ -75,13 +75,13 @@ class NamedTable(msgspec.Struct, frozen=True):
     namespace: Namespace
     name: str
     snapshot_id: int | None
-    """Of the branch `main`."""
+    """Snapshot of the branch `main`."""
     captured: bool
     """Whether that snapshot is captured, or noted to be."""
 
     @property
     def identifier(self) -> TableIdentifier:
-        """Its name in the catalog."""
+        """The name in the catalog."""
         return TableIdentifier(self.namespace, self.name)
 
 

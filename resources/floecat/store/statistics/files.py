@@ -39,7 +39,7 @@ class SidecarRow(msgspec.Struct, frozen=True):
 
     path: str
     result_id: str
-    """Of the submission that brought it."""
+    """Id of the submission that brought it."""
     columns: str
     """JSON: type by field id."""
     files: int

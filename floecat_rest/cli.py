@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -147,6 +148,11 @@ def main() -> None:
     except FloecatError as error:
         print_error(error.message)
         sys.exit(EXIT_FAILURE)
+    except (FileExistsError, NotADirectoryError) as error:
+        path = Path(error.filename or ".").absolute()
+        file = next((each for each in (path, *path.parents) if each.is_file()), path)
+        print_error(f"There is a file where a folder belongs: {file}")
+        sys.exit(EXIT_WRONG)
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
         print_error(f"{error.strerror or error}{place}")

@@ -138,7 +138,18 @@ class _Connection:
             return UnavailableError(
                 f"{self._url} requires a login: a bearer token is needed, by --token or FLOECAT_TOKEN"
             )
-        return UnavailableError(f"demo data could not be written through {self._url}: {error}")
+        return UnavailableError(f"demo data could not be written through {self._url}: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    """What the system says, which several libraries wrap; otherwise what the error says."""
+    inner: object = error
+    while isinstance(inner, BaseException):
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror
+        wrapped = [each for each in inner.args if isinstance(each, BaseException)]
+        inner = getattr(inner, "reason", None) or inner.__cause__ or next(iter(wrapped), None)
+    return str(error)
 
 
 def _make_namespaces(catalog: RestCatalog) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "AccountOption",
     "CatalogOption",
     "ConfigOption",
+    "DagsterPortOption",
     "DataDirOption",
     "HostOption",
     "JsonOption",
@@ -64,6 +65,7 @@ HostOption = Annotated[str | None, typer.Option("--host", help="Address to liste
 RestPortOption = Annotated[
     int | None, typer.Option("--rest-port", help="Port of the REST service. Default: 9200")
 ]
+DagsterPortOption = Annotated[int, typer.Option("--dagster-port", help="Port of the Dagster UI.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="REST worker processes. Default: 1")]
 AccountOption = Annotated[
     UUID | None,

@@ -37,7 +37,7 @@ def test_the_services_of_compose_start_work_and_end(deployment: Deployment, post
     rest, dagster = deployment.url, f"http://127.0.0.1:{deployment.dagster_port}"
     with (
         deployment.running("floecat") as service,
-        deployment.running("dagster", "--port", str(deployment.dagster_port)) as pipeline,
+        deployment.running("dagster", "--dagster-port", str(deployment.dagster_port)) as pipeline,
     ):
         deployment.until_ready("floecat", f"{rest}/health/ready", service)
         deployment.until_ready("dagster", f"{dagster}/server_info", pipeline)

@@ -9,17 +9,22 @@ import typer
 
 from floecat.errors import SettingsError
 from floecat_rest.commands.console import install, out, print_plain, working
-from floecat_rest.commands.options import ConfigOption, DataDirOption, environment_of, settings_from
+from floecat_rest.commands.options import (
+    ConfigOption,
+    DagsterPortOption,
+    DataDirOption,
+    environment_of,
+    settings_from,
+)
 from floecat_rest.commands.service.dagster_processes import (
     DAGSTER_HOME,
     LOOPBACK,
     dagster_is_installed,
     start_dagster,
-    webserver_url,
 )
 from floecat_rest.commands.service.folder_lock import lock_folder
+from floecat_rest.commands.service.listening import Listener, reachable_url, require_free_ports
 from floecat_rest.commands.service.processes import Processes, StopRequestedError
-from floecat_rest.commands.service.serve import require_free_port
 
 __all__ = ["dagster"]
 
@@ -34,7 +39,7 @@ def dagster(
             "--host", help="Address of the UI. Dagster has no login: who reaches it may do everything."
         ),
     ] = LOOPBACK,
-    port: Annotated[int, typer.Option("--port", help="Port of the UI.")] = 3000,
+    dagster_port: DagsterPortOption = 3000,
 ) -> None:
     """Run Dagster's web server and daemon until Ctrl-C or SIGTERM, with DAGSTER_HOME prepared.
 
@@ -44,12 +49,12 @@ def dagster(
     settings = settings_from(config, data_dir=data_dir)
     if not dagster_is_installed():
         raise SettingsError(f"Dagster is not installed: {install('pipeline')} brings it")
-    require_free_port(host, port, "--port")
+    require_free_ports(Listener(host, dagster_port, "--dagster-port"))
     from floecat.runtime import kernel
 
     with kernel(settings):  # fails early, and says why, if the pipeline could not open the store
         pass
-    url = settings.pipeline.webserver_url or webserver_url(host, port)
+    url = settings.pipeline.webserver_url or reachable_url(host, dagster_port)
     environ = environment_of(settings, config, FLOECAT_PIPELINE_WEBSERVER_URL=url)
     home = environ[DAGSTER_HOME]
     try:
@@ -58,8 +63,8 @@ def dagster(
             Processes(environ) as processes,
             working("Starting Dagster") as tell,
         ):
-            start_dagster(processes, host=host, port=port, log=lambda _: None, tell=tell)
-            print_plain(f"Dagster UI: http://{host}:{port}; DAGSTER_HOME: {home}")
+            start_dagster(processes, host=host, port=dagster_port, log=lambda _: None, tell=tell)
+            print_plain(f"Dagster UI: {reachable_url(host, dagster_port)}; DAGSTER_HOME: {home}")
             tell("Running")
             processes.wait()
     except StopRequestedError:

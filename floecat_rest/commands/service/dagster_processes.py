@@ -15,6 +15,7 @@ from typing import Any
 import floecat_rest
 from floecat.errors import FloecatError, SettingsError
 from floecat_rest.commands.console import print_done
+from floecat_rest.commands.service.listening import reachable_url
 from floecat_rest.commands.service.log_files import ServiceLog
 from floecat_rest.commands.service.processes import DIRECT, Processes, Service
 
@@ -25,7 +26,6 @@ __all__ = [
     "all_loaded",
     "dagster_is_installed",
     "start_dagster",
-    "webserver_url",
 ]
 
 LOOPBACK = "127.0.0.1"
@@ -85,7 +85,7 @@ def start_dagster(
     migrate = [sys.executable, "-m", "dagster", "instance", "migrate"]
     processes.run(Service("Dagster storage", migrate, log("dagster-storage")), _READY_S)
     code = ["-w", str(home / _WORKSPACE)]
-    url = webserver_url(host, port)
+    url = reachable_url(host, port)
     web = Service(
         "Dagster UI",
         [
@@ -157,9 +157,3 @@ def _packaged_file(name: str) -> Path:
 def _last_line(text: str) -> str:
     """The line of an error's text that says what is wrong."""
     return text.strip().rpartition("\n")[2]
-
-
-def webserver_url(host: str, port: int) -> str:
-    """The URL by which this machine reaches a web server that listens on an address."""
-    reachable = {"0.0.0.0": LOOPBACK, "::": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://{reachable}:{port}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 from rich.progress import Progress
 
-from floecat.errors import SettingsError, UnavailableError
+from floecat.errors import BadRequestError, SettingsError, UnavailableError
 from floecat.settings import Settings
 from floecat.settings.loading import TOKEN_VARIABLE
 from floecat_rest.commands.console import err, install, out, print_done, print_plain
@@ -25,7 +26,7 @@ def demo(
     *,
     config: ConfigOption = None,
     url: Annotated[str, typer.Option("--url", help="A running service.")] = "http://127.0.0.1:9200",
-    warehouse: Annotated[str, typer.Option("--warehouse", help="Name of the catalog.")] = "floecat",
+    catalog: Annotated[str, typer.Option("--catalog", help="Name of the catalog.")] = "floecat",
     token: Annotated[
         str | None,
         typer.Option("--token", envvar=TOKEN_VARIABLE, help="Bearer token, where a login is needed."),
@@ -34,12 +35,14 @@ def demo(
     """Load demo data into a running service: tables with history, a view. Safe to repeat."""
     if not _pyiceberg_is_installed():
         raise SettingsError(_MISSING)
+    if re.match(r"https?://[^/]", url) is None:
+        raise BadRequestError(f"Invalid --url: {url!r}, expected one such as http://127.0.0.1:9200")
     properties = _storage_properties(settings_from(config)) | ({"token": token} if token else {})
     from floecat_rest.demo_data import load, steps
 
     with Progress(console=out, disable=not out.is_terminal) as progress:
         task = progress.add_task("Demo data", total=len(steps()))
-        load(url, warehouse, lambda _: progress.advance(task), properties)
+        load(url, catalog, lambda _: progress.advance(task), properties)
     out.print("Demo data is loaded: namespace demo.")
 
 

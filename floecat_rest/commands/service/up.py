@@ -16,6 +16,7 @@ from floecat.settings import Settings
 from floecat_rest.commands.console import err, install, out, print_done, print_plain, working
 from floecat_rest.commands.options import (
     ConfigOption,
+    DagsterPortOption,
     DataDirOption,
     HostOption,
     RestPortOption,
@@ -28,14 +29,13 @@ from floecat_rest.commands.service.dagster_processes import (
     LOOPBACK,
     dagster_is_installed,
     start_dagster,
-    webserver_url,
 )
 from floecat_rest.commands.service.db import prepare_store
 from floecat_rest.commands.service.demo import load_once
 from floecat_rest.commands.service.folder_lock import lock_folder
+from floecat_rest.commands.service.listening import Listener, free_port, reachable_url, require_free_ports
 from floecat_rest.commands.service.log_files import ServiceLog
 from floecat_rest.commands.service.processes import Processes, Service, StopRequestedError
-from floecat_rest.commands.service.serve import free_port, require_free_port
 
 __all__ = ["up"]
 
@@ -51,7 +51,7 @@ def up(
     host: HostOption = None,
     rest_port: RestPortOption = None,
     workers: WorkersOption = None,
-    dagster_port: Annotated[int, typer.Option("--dagster-port", help="Port of the Dagster UI.")] = 3000,
+    dagster_port: DagsterPortOption = 3000,
     no_dagster: Annotated[bool, typer.Option("--no-dagster", help="Start the REST service only.")] = False,
     no_demo: Annotated[bool, typer.Option("--no-demo", help="Load no demo data.")] = False,
 ) -> None:
@@ -64,10 +64,14 @@ def up(
     try:
         with ExitStack() as stack:
             stack.enter_context(lock_folder(settings.data_path, "up", "--data-dir"))
-            ui_port = None if no_dagster else _dagster_port(dagster_port)
-            require_free_port(gateway.host, gateway.rest_port, "--rest-port")
+            with_dagster = not no_dagster and _has_dagster()
+            listeners = [Listener(gateway.host, gateway.rest_port, "--rest-port")]
+            if with_dagster:
+                listeners.append(Listener(LOOPBACK, dagster_port, "--dagster-port"))
+            require_free_ports(*listeners)
+            ui_port = (dagster_port or free_port(LOOPBACK)) if with_dagster else None
             port = gateway.rest_port or free_port(gateway.host)
-            url = _url(gateway.host, port)
+            url = reachable_url(gateway.host, port)
             tell = stack.enter_context(working("Preparing the store"))
             environ = environment_of(
                 settings,
@@ -77,7 +81,7 @@ def up(
                 FLOECAT_GATEWAY_WORKERS=str(gateway.workers),
             )
             if ui_port is not None:
-                environ |= _addresses(settings, url, webserver_url(LOOPBACK, ui_port))
+                environ |= _addresses(settings, url, reachable_url(LOOPBACK, ui_port))
                 stack.enter_context(lock_folder(Path(environ[DAGSTER_HOME]), "dagster", DAGSTER_HOME))
             # after the locks, so that they hold until all services have ended
             processes = stack.enter_context(Processes(environ, tell))
@@ -110,15 +114,11 @@ def _addresses(settings: Settings, rest_url: str, dagster_url: str) -> dict[str,
     }
 
 
-def _dagster_port(port: int) -> int | None:
-    if not dagster_is_installed():
-        print_plain(
-            f"Dagster is not installed ({install('pipeline')}): only the REST service is started.",
-            err,
-        )
-        return None
-    require_free_port(LOOPBACK, port, "--dagster-port")
-    return port or free_port(LOOPBACK)
+def _has_dagster() -> bool:
+    if dagster_is_installed():
+        return True
+    print_plain(f"Dagster is not installed ({install('pipeline')}): only the REST service is started.", err)
+    return False
 
 
 def _start_rest(processes: Processes, settings: Settings, url: str, tell: Callable[[str], None]) -> None:
@@ -156,8 +156,3 @@ def _log(settings: Settings, name: str) -> ServiceLog:
     limits = settings.log
     path = _logs(settings) / f"{name}.log"
     return ServiceLog(path, max_bytes=limits.file_bytes, kept=limits.kept_files)
-
-
-def _url(host: str, port: int) -> str:
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://{reachable}:{port}"

@@ -289,6 +289,28 @@ def test_port_in_use(name: str) -> None:
     assert message == f"port {port} of 127.0.0.1 is in use; choose another with --rest-port"
 
 
+def test_all_ports_in_use_are_named_with_who_listens() -> None:
+    class Floecat(QuietHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/" else 404)
+            self.end_headers()
+            self.wfile.write(b'{"name":"Floecat"}' if self.path == "/" else b"")
+
+    class Dagster(QuietHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"dagster_webserver_version":"1.13"}' if self.path == "/server_info" else b"")
+
+    with serving(Floecat) as rest, serving(Dagster) as dagster:
+        ports = [url.rpartition(":")[2] for url in (rest, dagster)]
+        message = one_error(run("up", "--rest-port", ports[0], "--dagster-port", ports[1]), 2)
+    assert message == (
+        f"port {ports[0]} of 127.0.0.1 is in use by Floecat and port {ports[1]} of 127.0.0.1 is in use by"
+        " Dagster; choose another with --rest-port and --dagster-port"
+    )
+
+
 @pytest.mark.parametrize("name", ["up", "serve"])
 def test_dev_mode_refuses_to_serve_others(name: str) -> None:
     message = one_error(run(name, "--host", "0.0.0.0"), 2)
@@ -361,7 +383,10 @@ def test_a_location_that_is_set_after_the_first_start_is_reported(tmp_path: Path
 
 def test_data_folder_that_cannot_be_made() -> None:
     Path("file").write_text("", encoding="utf-8")
-    assert "file" in one_error(run("db", "upgrade", "--data-dir", "file/data"), 1)
+    for folder in ("file", "file/data"):
+        for command in (("db", "upgrade"), ("up", "--no-dagster", "--rest-port", "0")):
+            message = one_error(run(*command, "--data-dir", folder), 2)
+            assert message == f"There is a file where a folder belongs: {Path.cwd()}/file"
 
 
 def test_catalogs_are_created_and_listed() -> None:
@@ -868,8 +893,11 @@ def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
 
 
 def test_demo_data_needs_a_service() -> None:
-    message = one_error(run_process("demo", "--url", f"http://127.0.0.1:{free_port()}"), 1)
-    assert "Connection refused" in message
+    url = f"http://127.0.0.1:{free_port()}"
+    message = one_error(run("demo", "--url", url), 1)
+    assert message == f"demo data could not be written through {url}: Connection refused"
+    message = one_error(run("demo", "--url", "nonsense"), 2)
+    assert message == "Invalid --url: 'nonsense', expected one such as http://127.0.0.1:9200"
 
 
 def test_demo_data_needs_a_token_where_a_login_is_required() -> None:

@@ -24,7 +24,7 @@ def start_attacked(start_catalog: Callable[..., CatalogServer], form: Form) -> C
     Caches are small, so that memory which an attack leaves behind is not taken for theirs.
     """
     return lambda **environment: AttackedService(
-        start_catalog(FLOECAT_CACHE_MEMORY="16MiB", **environment), form
+        start_catalog(FLOECAT_CACHE_MEMORY="16MiB", FLOECAT_PLANNING_MEMORY="16MiB", **environment), form
     )
 
 

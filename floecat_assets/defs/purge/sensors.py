@@ -43,7 +43,7 @@ def purge_sensor(
     """
     try:
         opened = kernel.open()
-        offered = len(opened.purge.large_jobs.offered())
+        offered = opened.purge.large_jobs.offered()
         # jobs that delete what the catalog wrote for itself about a removed table count, too
         left = opened.jobs.of(PURGE, ENTRY_FILES).overdue(LEFT_AFTER_MS)
         dead = DEAD_LETTERS.count(opened)

@@ -17,6 +17,7 @@ from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import job_claims, jobs, leases
 from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobFilter, JobRow
+from floecat.working_memory import take_memory
 
 __all__ = ["JobOperations"]
 
@@ -287,6 +288,7 @@ class JobOperations(Generic[I]):
             row = jobs.get(conn, job_id)
         if row is None or row.catalog_id != call.catalog.id or row.kind not in self.kinds:
             raise NotFoundError(f"{self._noun} does not exist: {job_id}")
+        take_memory(len(row.payload) + len(row.progress) + len(row.last_error or ""))
         return row
 
     def _managed(self, call: Call, job_id: UUID) -> JobRow:

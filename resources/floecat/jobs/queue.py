@@ -163,14 +163,14 @@ class JobQueue:
             started_at_ms=now_ms,
         )
 
-    def offered(self, lane: str) -> list[JobRow]:
-        """The jobs that are offered in a lane now, of all catalogs, oldest first.
+    def offered(self, lane: str) -> int:
+        """The number of jobs that are offered in a lane now, of all catalogs.
 
         Raises:
             StoreUnavailableError: the store does not answer.
         """
         with self._store.read() as conn:
-            return jobs.list_in_lane(conn, self.kind.name, lane, self._clock.now_ms())
+            return jobs.count_in_lane(conn, self.kind.name, lane, self._clock.now_ms())
 
     def work_on_offered(self, lane: str, work: Work) -> tuple[JobRow, Worked] | None:
         """Claims the job of a lane whose offer ends first, and works on it.

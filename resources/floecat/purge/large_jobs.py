@@ -24,7 +24,7 @@ class LargeJobs:
         self._queue = queue
         self._work = work
 
-    def offered(self) -> list[JobRow]:
+    def offered(self) -> int:
         """See `JobQueue.offered`."""
         return self._queue.offered(LARGE_LANE)
 

@@ -17,7 +17,7 @@ from floecat.store.database.prepared_statements import PerDialect, TwoChanges
 
 READS_EVERYTHING = {
     "catalogs.connectors._DUE",  # those that are due, by turns of catalogs
-    "commits.metrics._BEYOND",  # once a sweep, to weigh the reports of each catalog
+    "commits.metrics._BEYOND",  # once a sweep, to weigh the reports of each catalog, from an index alone
     "catalogs.catalogs._COMMIT_VERSIONS",  # few rows
     "catalogs.catalogs._DELETE",  # by an operator; that no entry names the catalog is seen by looking at all
     "catalogs.catalogs._LIST_ALL_ACCOUNTS",
@@ -46,7 +46,6 @@ SORTS = {
     "jobs.jobs._CHILDREN_SIZES",
     "jobs.jobs._LIST_CHILDREN",
     "jobs.jobs._LIST_FINISHED",  # those that ended in the same millisecond
-    "jobs.jobs._LIST_IN_LANE",
     "jobs.jobs._WITH_OPEN",
     "entries.staged_tables._FIND",
     "entries.snapshots._LIST",
@@ -100,6 +99,14 @@ def test_a_statement_finds_its_rows_by_an_index(connection: sa.Connection, name:
 def test_a_scan_would_be_found(connection: sa.Connection) -> None:
     for name in READS_EVERYTHING:
         assert any("SCAN" in step for step in plan(connection, statements()[name]))
+
+
+def test_reports_are_weighed_from_an_index_alone(connection: sa.Connection) -> None:
+    steps = plan(connection, statements()["commits.metrics._BEYOND"])
+    assert [step for step in steps if "metrics_reports" in step] == [
+        "SCAN metrics_reports USING COVERING INDEX ix_metrics_reports_catalog_id_received_at_ms_size_bytes"
+    ]
+    assert not any("ORDER BY" in step for step in steps)
 
 
 def _is_bounded(step: str) -> bool:

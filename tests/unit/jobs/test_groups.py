@@ -208,7 +208,7 @@ def test_groups_are_offered_to_a_lane_before_they_are_due_for_all(bench: Bench, 
     job = bench.insert(divided.whole)
     divided.whole.drain_once()
     assert divided.parts.drain_once() == Drained()
-    assert [row.id for row in divided.parts.offered("fast")] == [row.id for row in bench.groups(job)]
+    assert divided.parts.offered("fast") == len(bench.groups(job)) > 0
     assert divided.parts.work_on_offered("other", lambda _job: None) is None
     seen: list[int] = []
     worked = divided.parts.work_on_offered("fast", lambda job: seen.append(int(job.attachment() or b"0")))
@@ -216,7 +216,7 @@ def test_groups_are_offered_to_a_lane_before_they_are_due_for_all(bench: Bench, 
     assert (worked[0].parent_id, worked[1].outcome) == (job.id, "succeeded")
     assert len(seen) == 1
     bench.clock.ms += 10_000
-    assert divided.parts.offered("fast") == []
+    assert divided.parts.offered("fast") == 0
     assert divided.parts.work_on_offered("fast", lambda _job: None) is None
     assert divided.parts.drain_once() == Drained(succeeded=2)
     assert divided.whole.drain_once() == Drained(succeeded=1)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from floecat.allocator import trim_soon
 from floecat.errors import InvalidMetadataError, PlanStoppedError
 from floecat.iceberg.avro.string_columns import Bools, Int64s
 from floecat.iceberg.manifests.lists import DELETE_MANIFEST, ManifestFile
@@ -48,6 +49,9 @@ _MANY: Final = 16
 
 _AHEAD_BYTES: Final = 64 << 20
 """The same, of all threads, as stored."""
+
+_TRIM_FROM_BYTES: Final = 1 << 20
+"""Of manifests as stored; decoded they take many times as much."""
 
 _VERDICTS_AT_ONCE: Final = 8_000_000
 """Files that are judged together, times the tests of the filter."""
@@ -326,6 +330,8 @@ class _Scan:
             for _, _, files in waiting:
                 if isinstance(files, Future):
                     files.cancel()
+            if self._counters.manifest_bytes >= _TRIM_FROM_BYTES:
+                trim_soon()
 
     def _begin_load(
         self, manifest: ManifestFile, spec: SpecTypes, ids: frozenset[int]

@@ -25,12 +25,16 @@ _reports: Final = sa.Table(
     integer_column("snapshot_id", nullable=True),
     text_column("principal"),
     integer_column("received_at_ms", index=True),
+    integer_column("size_bytes"),
     # last, so that SQLite passes over it
     sa.Column("body", sa.LargeBinary(), nullable=False),
     sa.Index(None, "entry_id", "received_at_ms", "id"),
-    # finds the oldest reports of a catalog that has too many
-    sa.Index(None, "catalog_id", "received_at_ms"),
+    # finds the oldest reports of a catalog that has too many; they are weighed in it alone
+    sa.Index(None, "catalog_id", "received_at_ms", "size_bytes"),
 )
+
+_ROW_BYTES: Final = 512
+"""Of a report beside its body, about."""
 
 _INSERT: Final = sa.insert(_reports)
 _doomed: Final = (
@@ -40,12 +44,11 @@ _doomed: Final = (
     .limit(LIMIT)
 )
 _DELETE_BEFORE: Final = sa.delete(_reports).where(_reports.c.id.in_(_doomed))
-_size_bytes: Final = sa.func.length(_reports.c.body) + 512
 _with_newer: Final = sa.select(
     _reports.c.catalog_id,
     _reports.c.received_at_ms,
-    sa.func.sum(_size_bytes)
-    .over(partition_by=_reports.c.catalog_id, order_by=_reports.c.received_at_ms.desc())
+    sa.func.sum(_reports.c.size_bytes)
+    .over(partition_by=_reports.c.catalog_id, order_by=_reports.c.received_at_ms, range_=(0, None))
     .label("size_bytes"),
 ).subquery()
 _BEYOND: Final = (
@@ -80,7 +83,8 @@ def insert(conn: Connection, row: MetricsReportRow) -> None:
     Raises:
         ForeignKeyError: there is no such catalog.
     """
-    conn.change(_INSERT, msgspec.structs.asdict(row))
+    size_bytes = len(row.body) + _ROW_BYTES
+    conn.change(_INSERT, {**msgspec.structs.asdict(row), "size_bytes": size_bytes})
 
 
 def delete_before(conn: Connection, before_ms: int, limit: int) -> int:

@@ -34,6 +34,7 @@ __all__ = [
     "children",
     "count_by_state",
     "count_due",
+    "count_in_lane",
     "count_open_children",
     "delete_finished_children",
     "get",
@@ -42,7 +43,6 @@ __all__ = [
     "list_all",
     "list_failed",
     "list_finished",
-    "list_in_lane",
     "list_open",
     "make_due",
     "oldest_open",
@@ -187,10 +187,10 @@ def unfinished_resources(conn: Connection, catalog_id: UUID) -> list[str]:
     return [row[0] for row in conn.all(_UNFINISHED, {"catalog_id": catalog_id})]
 
 
-def list_in_lane(conn: Connection, kind: str, lane: str, now_ms: int) -> list[JobRow]:
-    """Jobs of a kind that wait in a lane, of all catalogs, oldest first."""
-    parameters = {"wanted_kind": kind, "wanted_lane": lane, "now_ms": now_ms}
-    return [job_row(row) for row in conn.all(_LIST_IN_LANE, parameters)]
+def count_in_lane(conn: Connection, kind: str, lane: str, now_ms: int) -> int:
+    """How many jobs of a kind wait in a lane, of all catalogs."""
+    row = conn.first(_COUNT_IN_LANE, {"wanted_kind": kind, "wanted_lane": lane, "now_ms": now_ms})
+    return 0 if row is None else row[0]
 
 
 def count_by_state(conn: Connection) -> dict[tuple[str, str], int]:
@@ -466,14 +466,10 @@ _CHILDREN_SIZES: Final = _LIST_CHILDREN.with_only_columns(_SIZE)
 _UNFINISHED: Final = sa.select(_jobs.c.resource).where(
     _jobs.c.catalog_id == sa.bindparam("catalog_id"), sa.or_(IS_OPEN, _jobs.c.state == "failed")
 )
-_LIST_IN_LANE: Final = (
-    sa.select(*JOB_COLUMNS)
-    .where(
-        IS_OPEN,
-        _jobs.c.kind == sa.bindparam("wanted_kind"),
-        _jobs.c.lane == sa.bindparam("wanted_lane"),
-        _jobs.c.not_before_ms > sa.bindparam("now_ms"),
-        _jobs.c.state == "waiting",
-    )
-    .order_by(_jobs.c.id)
+_COUNT_IN_LANE: Final = sa.select(sa.func.count()).where(
+    IS_OPEN,
+    _jobs.c.kind == sa.bindparam("wanted_kind"),
+    _jobs.c.lane == sa.bindparam("wanted_lane"),
+    _jobs.c.not_before_ms > sa.bindparam("now_ms"),
+    _jobs.c.state == "waiting",
 )

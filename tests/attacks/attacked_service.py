@@ -139,12 +139,15 @@ class AttackedService:
         report.attacked = [sample for sample in samples if attacked_s <= sample.at_s < ended_s]
         report.bytes_after = self._settled(_may_keep(report.bytes_before))
 
-    def attack(self, send: Callable[[], object], *, at_once: int) -> None:
+    def attack(
+        self, send: Callable[[], object], *, at_once: int, then: Callable[[], object] = lambda: None
+    ) -> None:
         """Has attackers send at once, again and again for the time of the form, and checks the bounds.
 
         Args:
             send: sends a request.
             at_once: how many attackers, in the long form.
+            then: waits for what the service still works on, before its memory is compared.
         """
         at_once = min(at_once, self.form.most_at_once)
         with self.attacked() as report, ThreadPoolExecutor(at_once) as attackers:
@@ -154,6 +157,8 @@ class AttackedService:
                     sent.result()
                 if time.monotonic() >= ends_s:
                     break
+        then()
+        report.bytes_after = self._settled(_may_keep(report.bytes_before))
         print(report)
         report.check(self.form)
 

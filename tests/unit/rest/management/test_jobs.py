@@ -15,6 +15,7 @@ from floecat.entries.calls import Call
 from floecat.runtime import Kernel
 from floecat.store.jobs import jobs
 from floecat.store.jobs.jobs import JobRow
+from floecat.working_memory import WorkingMemory, WorkingMemoryError
 
 PATH = "/management/v1/catalogs/floecat/jobs"
 ID = str(UUID(int=7))
@@ -179,6 +180,17 @@ def test_a_job_is_shown_with_those_that_it_waits_for(
     assert client.get(PATH, params={"parent": ids[0]}).json()["jobs"] == []
     cancelled = client.post(f"{PATH}/{capture.id}/cancel").json()
     assert {cancelled["state"], *(child["state"] for child in cancelled["children"])} == {"cancelling"}
+
+
+def test_a_job_that_is_shown_takes_working_memory(opened_kernel: Kernel, call: Call) -> None:
+    row = insert(opened_kernel, call, "purge", last_error="x" * (3 << 20))
+    memory = WorkingMemory(4 << 20, wait_ms=0)
+    with memory.work():
+        opened_kernel.jobs.get(call, row.id)
+        with memory.work(), pytest.raises(WorkingMemoryError):
+            opened_kernel.jobs.get(call, row.id)
+    with memory.work():
+        opened_kernel.jobs.get(call, row.id)
 
 
 def test_states_are_those_of_each_kind(client: TestClient[Any], opened_kernel: Kernel, call: Call) -> None:

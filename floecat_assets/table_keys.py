@@ -23,10 +23,12 @@ the syntax of selections."""
 _NOT_IN_PARTITIONS: Final = re.compile(r"[,\[\]]|\.(?=\.)")
 """Belongs to the syntax of ranges and lists of partitions, as `...` does."""
 
+_SEPARATOR: Final = "~~"
 _NOT_IN_GROUPS: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 _LONGEST_ASSET_KEY: Final = 1_500
 _LONGEST_NAME_IN_PARTITION: Final = 200
+_LONGEST_END_OF_PARTITION: Final = 60
 """Bounds for an index of PostgreSQL, which keeps at most 2,704 bytes in an entry."""
 
 
@@ -54,26 +56,32 @@ def table_group(catalog: str, identifier: TableIdentifier) -> str:
 
 
 def partition_key(catalog: str, identifier: TableIdentifier, entry_id: UUID) -> str:
-    """The partition of a table in assets that cover many: its name to read, and after the last `~` its id.
+    """The partition of a table in assets that cover many: full name, id and name, with `~~` between them.
+
+    The UI cuts the middle of a key, so that what people read is at both ends.
 
     Args:
         catalog: as `floecat.events.live_entries.catalog_label` writes it.
         identifier: of the table.
         entry_id: its catalog entry, which a rename does not change.
     """
-    name = _escaped(f"{catalog}.{identifier}")
-    name = _NOT_IN_PARTITIONS.sub(_as_hex, name)
-    return f"{name[:_LONGEST_NAME_IN_PARTITION]}~{entry_id}"
+    names = (f"{catalog}.{identifier}", identifier.name)
+    full, name = (_NOT_IN_PARTITIONS.sub(_as_hex, _escaped(text)) for text in names)
+    # no escaped name has `~~`, nor has one that is cut if it does not end with `~`
+    full = full[:_LONGEST_NAME_IN_PARTITION].rstrip("~")
+    return _SEPARATOR.join((full, str(entry_id), name[-_LONGEST_END_OF_PARTITION:]))
 
 
 def table_id(partition_key: str) -> UUID | None:
     """The table that a partition is; `None` for another key, which any user of the UI can add."""
-    name, _, text = partition_key.rpartition("~")
-    try:
-        found = UUID(text)
-    except ValueError:
-        return None
-    return found if name and str(found) == text else None
+    match partition_key.split(_SEPARATOR, 2):
+        case [full, text, _] if full:
+            try:
+                found = UUID(text)
+            except ValueError:
+                return None
+            return found if str(found) == text else None
+    return None
 
 
 def require_table_id(partition_key: str) -> UUID:

@@ -74,10 +74,10 @@ class Lakehouse:
         self._warehouse = warehouse
         self._account = kernel.settings.gateway.default_account_id
 
-    def call(self, catalog: str = "floecat") -> Call:
+    def call(self, catalog: str = "floecat", by: str = "ada") -> Call:
         location = (self._warehouse / catalog).as_uri()
         self.kernel.catalog.catalogs.ensure(self._account, catalog, location)
-        return self.kernel.catalog.calls.open(Principal(name="ada", account_id=self._account), catalog)
+        return self.kernel.catalog.calls.open(Principal(name=by, account_id=self._account), catalog)
 
     def create(self, name: str, catalog: str = "floecat", namespace: str = "sales") -> TableIdentifier:
         call = self.call(catalog)
@@ -99,12 +99,14 @@ class Lakehouse:
         request = CreateView(name, _raw(SCHEMA), _raw(version), {})
         self.kernel.commits.views.create(self.call(), (namespace,), request)
 
-    def append(self, table: TableIdentifier, total_records: str | None, catalog: str = "floecat") -> int:
+    def append(
+        self, table: TableIdentifier, total_records: str | None, catalog: str = "floecat", **summary: str
+    ) -> int:
         """Adds a snapshot that says how many rows the table has; returns its id."""
         call = self.call(catalog)
         document = msgspec.json.decode(self.kernel.catalog.tables.load(call, table).metadata)
         snapshot_id = uuid.uuid4().int >> 66
-        summary = {"operation": "append"}
+        summary = {"operation": "append"} | {name.replace("_", "-"): text for name, text in summary.items()}
         if total_records is not None:
             summary["total-records"] = total_records
         snapshot = {
@@ -126,9 +128,11 @@ class Lakehouse:
         )
         return snapshot_id
 
-    def commit(self, table: TableIdentifier, *updates: dict[str, Any], catalog: str = "floecat") -> None:
+    def commit(
+        self, table: TableIdentifier, *updates: dict[str, Any], catalog: str = "floecat", by: str = "ada"
+    ) -> None:
         decoded = msgspec.json.decode(msgspec.json.encode(updates), type=list[TableUpdate])
-        self.kernel.commits.tables.commit(self.call(catalog), TableChange(table, [], decoded))
+        self.kernel.commits.tables.commit(self.call(catalog, by), TableChange(table, [], decoded))
 
     def delta(self, name: str) -> DeltaWriter:
         """A Delta table in storage, of which the catalog does not know."""

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from floecat.errors import BadRequestError
-from floecat.events.catalog_events import CatalogEvents
+from floecat.events.catalog_events import STATISTICS_PRINCIPAL, CatalogEvents
 from floecat.events.commit_cursor import CommitCursor
 from floecat_assets.defs.catalog import sensors
 
@@ -61,7 +61,7 @@ def test_a_commit_is_told_with_what_the_table_looks_like(lakehouse, follower):
     created, appended = follower.own_ticks(1)
 
     assert isinstance(appended, dg.AssetMaterialization)
-    assert appended.description == "commit: floecat.sales.orders"
+    assert (created.description, appended.description) == ("create by ada", "append by ada")
     assert appended.metadata["dagster/column_schema"].value == dg.TableSchema(
         columns=[
             dg.TableColumn(
@@ -109,6 +109,59 @@ def test_commits_of_one_table_in_one_tick_are_all_told_in_order(lakehouse, follo
     assert [value(event, "dagster/row_count") for event in events] == [1, 2, 3, 4, 5]
     assert [value(event, "floecat/sequence_number") for event in events] == ["1", "2", "3", "4", "5"]
     assert follower.tick() == []
+
+
+def test_a_description_says_what_a_commit_did(lakehouse, follower):
+    table = lakehouse.create("orders")
+    first = lakehouse.append(table, "3", added_records="3", added_data_files="1")
+    changes = {
+        "added_records": "1200",
+        "deleted_records": "1",
+        "added_data_files": "2",
+        "deleted_data_files": "1",
+    }
+    lakehouse.append(table, "1202", operation="overwrite", added_delete_files="1", **changes)
+    lakehouse.commit(table, {"action": "set-properties", "updates": {"owner": "ada"}})
+    back = {"ref-name": "main", "type": "branch", "snapshot-id": first}
+    lakehouse.commit(table, {"action": "set-snapshot-ref", **back})
+    lakehouse.kernel.catalog.tables.drop(lakehouse.call(), table, purge=True)
+    lakehouse.register_delta(lakehouse.delta("events"))
+    lakehouse.create_view("recent")
+    assert [event.description for event in follower.own_ticks(1)] == [
+        "create by ada",
+        "append: +3 rows, 1 file, by ada",
+        "overwrite: +1,200 rows, -1 row, 2 files, 1 removed file, 1 delete file, by ada",
+        "commit without new data by ada",
+        "back to an earlier append by ada",
+        "drop with purge by ada",
+        "register by ada",
+        "refresh: 20 rows, 2 files, by ada",
+        "create by ada",
+    ]
+
+
+def test_commits_of_statistics_are_observations_that_hide_no_commit(lakehouse, follower):
+    table = lakehouse.create("orders")
+    snapshot_id = lakehouse.append(table, "3")
+    follower.ticks(1)
+    statistics = {
+        "snapshot-id": snapshot_id,
+        "statistics-path": "file:///s.puffin",
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+        "blob-metadata": [],
+    }
+    update = {"action": "set-statistics", "statistics": statistics}
+    lakehouse.commit(table, update, by=STATISTICS_PRINCIPAL)
+    own, shared = follower.events_of(follower.evaluate())
+    assert isinstance(own, dg.AssetObservation)
+    assert isinstance(shared, dg.AssetObservation)
+    assert own.description == f"statistics of snapshot {snapshot_id}, set by Floecat"
+    told_by_commits = {"floecat/operation", "floecat/principal", "floecat/committed_at", "dagster/row_count"}
+    assert not told_by_commits & {*own.metadata, *shared.metadata}
+    assert value(own, "floecat/metadata_location") == lakehouse.metadata_file(table).as_uri()
+    follower.ticks(1)
+    assert follower.evaluate() == dg.SkipReason("No commits to report")
 
 
 @pytest.mark.parametrize("total", [None, "many", "-1", ""])
@@ -174,10 +227,10 @@ def test_a_rename_is_observed_under_both_names(lakehouse, follower):
         (type(event).__name__, event.asset_key.path[-1], event.description) for event in result.asset_events
     ] == [
         ("AssetObservation", "orders", "renamed to floecat.sales.bookings"),
-        ("AssetMaterialization", "bookings", "rename: floecat.sales.bookings, before floecat.sales.orders"),
-        ("AssetObservation", "tables", "rename: floecat.sales.bookings, before floecat.sales.orders"),
-        ("AssetMaterialization", "bookings", "commit: floecat.sales.bookings"),
-        ("AssetMaterialization", "tables", "commit: floecat.sales.bookings"),
+        ("AssetMaterialization", "bookings", "rename from floecat.sales.orders by ada"),
+        ("AssetObservation", "tables", "rename from floecat.sales.orders by ada"),
+        ("AssetMaterialization", "bookings", "append by ada"),
+        ("AssetMaterialization", "tables", "append by ada"),
     ]
     last, first = result.asset_events[:2]
     assert value(last, "floecat/renamed_to") == dg.AssetKey(["floecat", "sales", "bookings"])

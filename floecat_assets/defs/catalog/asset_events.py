@@ -32,9 +32,11 @@ def commit_events(event: CatalogEvent, link: str | None = None) -> list[AssetEve
     """The events of a commit, in the order in which they must be stored.
 
     A commit that wrote metadata is a materialization. A rename or a drop is an observation: no data changed,
-    so nothing downstream must start. Only the asset of the new name is materialized by a rename, as for a new
-    table. The event of `catalog/tables` is last: that a commit was reported is found by it. Numbers and the
-    schema are on the table's own asset, where all events are of one table.
+    so nothing downstream must start. So is a commit of statistics, which is Floecat's own: it does not say
+    when and by whom, so that this is still said of the last commit of a client. Only the asset of the new
+    name is materialized by a rename, as for a new table. The event of `catalog/tables` is last: that a commit
+    was reported is found by it. Numbers and the schema are on the table's own asset, where all events are of
+    one table.
 
     Args:
         event: the commit.
@@ -45,18 +47,15 @@ def commit_events(event: CatalogEvent, link: str | None = None) -> list[AssetEve
     events: list[AssetEvent] = []
     if former is not None and (former_key := table_asset_key(event.catalog_name, former)) != own_key:
         events.append(_moved(event, former_key, own_key))
-    own_kind = dg.AssetMaterialization if event.left_metadata else dg.AssetObservation
-    # nothing downstream starts for a statistics file
-    changed = event.wrote_metadata and not event.only_statistics
-    kind = dg.AssetMaterialization if changed else dg.AssetObservation
-    description = f"{event.operation}: {event.qualified_name}"
-    if former is not None:
-        description += f", before {event.catalog_name}.{former}"
+    is_quiet, description = event.only_statistics, _description(event)
+    own_kind = dg.AssetMaterialization if event.left_metadata and not is_quiet else dg.AssetObservation
+    kind = dg.AssetMaterialization if event.wrote_metadata and not is_quiet else dg.AssetObservation
     commit = _commit_metadata(event)
     own = {"dagster/table_name": dg.MetadataValue.text(event.qualified_name), **commit}
     if link is not None and not event.removed:
         own[f"floecat/load_{event.kind}"] = dg.MetadataValue.url(link)
-    own |= _table_metadata(event)
+    if not is_quiet:
+        own |= _table_metadata(event)
     events.append(own_kind(own_key, description=description, metadata=own, tags=_data_version(event)))
     if event.kind == "table":
         shared = {"floecat/table": dg.MetadataValue.asset(own_key), **commit}
@@ -99,6 +98,40 @@ def _is_end(event: dg.AssetObservation | None) -> bool:
     return "floecat/renamed_to" in event.metadata or (operation is not None and operation.value in REMOVALS)
 
 
+def _description(event: CatalogEvent) -> str:
+    """What a commit did, in a line: `append: +3 rows, 1 file, by ada`."""
+    if event.only_statistics:
+        return f"statistics of snapshot {event.snapshot_id}, set by Floecat"
+    what, numbers, table = event.operation, [], event.table
+    if event.former is not None:
+        what += f" from {event.catalog_name}.{event.former}"
+    if event.purge_requested:
+        what += " with purge"
+    if table is not None and event.changed_snapshot:
+        changes = table.changes
+        if event.operation != "commit":
+            numbers = [_number(table.row_count, "row"), _number(table.data_files, "file")]
+        elif changes is None:
+            what = f"back to an earlier {table.snapshot_operation or 'snapshot'}"
+        else:
+            what = table.snapshot_operation or "commit"
+            numbers = [
+                _number(changes.added_records, "row", "+"),
+                _number(changes.deleted_records, "row", "-"),
+                _number(changes.added_data_files, "file"),
+                _number(changes.deleted_data_files, "removed file"),
+                _number(changes.added_delete_files, "delete file"),
+            ]
+    elif event.operation == "commit" and event.kind == "table":
+        what = "commit without new data"
+    shown = ", ".join(number for number in numbers if number)
+    return f"{what}: {shown}, by {event.principal}" if shown else f"{what} by {event.principal}"
+
+
+def _number(count: int | None, noun: str, sign: str = "") -> str:
+    return f"{sign}{count:,} {noun}{'' if count == 1 else 's'}" if count else ""
+
+
 def _moved(event: CatalogEvent, former_key: dg.AssetKey, key: dg.AssetKey) -> dg.AssetObservation:
     """The last event under the name before a rename: Dagster cannot move what was reported there."""
     return dg.AssetObservation(
@@ -114,10 +147,13 @@ def _commit_metadata(event: CatalogEvent) -> _Metadata:
         _CATALOG_ID: dg.MetadataValue.text(str(event.catalog_id)),
         # text, as all numbers of `catalog/tables`: Dagster would plot them, one line over unrelated tables
         _COMMIT_VERSION: dg.MetadataValue.text(str(event.commit_version)),
-        "floecat/operation": dg.MetadataValue.text(event.operation),
-        "floecat/committed_at": dg.MetadataValue.timestamp(event.committed_at_ms / 1000),
-        "floecat/principal": dg.MetadataValue.text(event.principal),
     }
+    if not event.only_statistics:
+        metadata |= {
+            "floecat/operation": dg.MetadataValue.text(event.operation),
+            "floecat/committed_at": dg.MetadataValue.timestamp(event.committed_at_ms / 1000),
+            "floecat/principal": dg.MetadataValue.text(event.principal),
+        }
     if event.former is not None:
         metadata["floecat/former_name"] = dg.MetadataValue.text(f"{event.catalog_name}.{event.former}")
     if event.metadata_location is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -46,6 +46,8 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     principal: str
     snapshot_id: int | None = None
     """Current snapshot after the commit."""
+    changed_snapshot: bool = False
+    """The snapshot was not the current one before."""
     metadata_location: str | None = None
     """Current metadata file after the commit, or the last one of what was removed."""
     purge_requested: bool = False
@@ -134,7 +136,7 @@ class CatalogEvents:
                 for catalog_id, share in shares(pending, limit).items()
                 for row in commit_log.read_after(conn, catalog_id, cursor.position(catalog_id), share)
             ]
-            of_entries = _Entries(conn, {row.entry_id for _, row in rows})
+            of_entries = _Entries(conn, [row for _, row in rows])
         labels = {row.id: catalog_label(row, self._default_account_id) for row in known.values()}
         events = [of_entries.event(catalog_id, labels[catalog_id], row) for catalog_id, row in rows]
         return EventBatch(
@@ -184,8 +186,10 @@ def shares(pending: Mapping[UUID, int], limit: int) -> dict[UUID, int]:
 class _Entries:
     """The entries of some commits, as the store has them."""
 
-    def __init__(self, conn: Connection, entry_ids: Set[UUID]) -> None:
-        wanted = sorted(entry_ids)
+    def __init__(self, conn: Connection, rows: Sequence[commit_log.CommitLogRow]) -> None:
+        wanted = sorted({row.entry_id for row in rows})
+        files = [row.previous_metadata_location for row in rows if row.previous_metadata_location is not None]
+        self._snapshots = commit_log.snapshots_at(conn, files)
         self._formats = entry_names.formats_of(conn, wanted) if wanted else {}
         self._changes: dict[UUID, list[entry_names.NameChange]] = {entry_id: [] for entry_id in wanted}
         for change in entry_names.changes_of(conn, wanted) if wanted else ():
@@ -205,6 +209,11 @@ class _Entries:
             committed_at_ms=row.committed_at_ms,
             principal=row.principal,
             snapshot_id=row.snapshot_id,
+            changed_snapshot=row.snapshot_id
+            not in (
+                None,
+                self._snapshots.get(row.previous_metadata_location or ""),
+            ),
             metadata_location=row.metadata_location,
             purge_requested=row.purge_requested,
             wrote_metadata=row.metadata_location not in (None, row.previous_metadata_location),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,7 +12,15 @@ from floecat.iceberg.schemas.schema import Schema
 from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
 from floecat.iceberg.values.bounds import process_bounds
 
-__all__ = ["Column", "SnapshotTotals", "TableDescription", "describe", "snapshot_totals", "type_text"]
+__all__ = [
+    "Column",
+    "SnapshotChanges",
+    "SnapshotTotals",
+    "TableDescription",
+    "describe",
+    "snapshot_totals",
+    "type_text",
+]
 
 
 _COLUMN_BYTES: Final = 100
@@ -30,6 +38,16 @@ class Column(msgspec.Struct, frozen=True, rename="kebab"):
     doc: str | None = None
     identifier: bool = False
     """Part of the identifier fields, which together tell rows apart."""
+
+
+class SnapshotChanges(NamedTuple):
+    """Counters of a snapshot's summary; `None` where its writer did not say."""
+
+    added_records: int | None
+    deleted_records: int | None
+    added_data_files: int | None
+    deleted_data_files: int | None
+    added_delete_files: int | None
 
 
 class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
@@ -53,6 +71,8 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     """`total-data-files` of the current snapshot, likewise."""
     delete_files: int | None = None
     """`total-delete-files` of the current snapshot, likewise."""
+    changes: SnapshotChanges | None = None
+    """What the current snapshot did; `None` without one, and if the table went back to it."""
     columns_left_out: int = 0
     """Number of further columns behind `columns`."""
 
@@ -70,13 +90,8 @@ class SnapshotTotals(NamedTuple):
 
 def snapshot_totals(metadata: TableMetadata, snapshot_id: int) -> SnapshotTotals:
     """The counters of a snapshot that the table has."""
-    totals = msgspec.json.decode(metadata.snapshot_bytes(snapshot_id), type=_Snapshot).summary or _Totals()
-    return SnapshotTotals(
-        _count(totals.total_records),
-        _count(totals.total_files_size),
-        _count(totals.total_data_files),
-        _count(totals.total_delete_files),
-    )
+    names = ("total-records", "total-files-size", "total-data-files", "total-delete-files")
+    return SnapshotTotals(*_counts(metadata, snapshot_id, names))
 
 
 def describe(metadata: TableMetadata) -> TableDescription:
@@ -84,6 +99,10 @@ def describe(metadata: TableMetadata) -> TableDescription:
     current = metadata.current_snapshot_id
     snapshot = None if current is None else metadata.snapshot(current)
     totals = snapshot_totals(metadata, snapshot.snapshot_id) if snapshot else SnapshotTotals(0, 0, 0, 0)
+    changes = None
+    if snapshot is not None and snapshot.sequence_number == metadata.last_sequence_number:
+        names = [name.replace("_", "-") for name in SnapshotChanges._fields]
+        changes = SnapshotChanges(*_counts(metadata, snapshot.snapshot_id, names))
     columns = tuple(_columns(metadata.current_schema))
     return TableDescription(
         location=metadata.location,
@@ -97,6 +116,7 @@ def describe(metadata: TableMetadata) -> TableDescription:
         size_bytes=totals.files_size,
         data_files=totals.data_files,
         delete_files=totals.delete_files,
+        changes=changes,
     )
 
 
@@ -130,15 +150,13 @@ def _columns(schema: Schema) -> Iterator[Column]:
         yield column
 
 
-class _Totals(msgspec.Struct, rename="kebab"):
-    total_records: object = None
-    total_files_size: object = None
-    total_data_files: object = None
-    total_delete_files: object = None
-
-
 class _Snapshot(msgspec.Struct):
-    summary: _Totals | None = None
+    summary: dict[str, object] | None = None
+
+
+def _counts(metadata: TableMetadata, snapshot_id: int, names: Sequence[str]) -> list[int | None]:
+    summary = msgspec.json.decode(metadata.snapshot_bytes(snapshot_id), type=_Snapshot).summary or {}
+    return [_count(summary.get(name)) for name in names]
 
 
 def _count(total: object) -> int | None:

@@ -32,6 +32,7 @@ __all__ = [
     "earlier_metadata_files",
     "has_transaction",
     "read_after",
+    "snapshots_at",
     "writers_of",
 ]
 
@@ -94,6 +95,10 @@ _WRITERS_OF: Final = (
         sa.text(INDEXED_LOCATION.format("commit_log.metadata_location")),
     )
     .order_by(_commit_log.c.commit_version)
+)
+_SNAPSHOTS_AT: Final = sa.select(_commit_log.c.metadata_location, _commit_log.c.snapshot_id).where(
+    _commit_log.c.metadata_location.in_(sa.bindparam("locations", expanding=True)),
+    sa.text(INDEXED_LOCATION.format("commit_log.metadata_location")),
 )
 
 
@@ -234,6 +239,16 @@ def changed_entries(conn: Connection, seen: Mapping[UUID, int], now: Mapping[UUI
             found.update(row.entry_id for row in rows)
             after = rows[-1].commit_version if rows else version
     return found
+
+
+def snapshots_at(conn: Connection, locations: Sequence[str]) -> dict[str, int | None]:
+    """The snapshot that was current in each of some metadata files.
+
+    Args:
+        locations: the files; those with longer locations than the index holds are left out.
+    """
+    wanted = [text for text in locations if len(text) <= LONGEST_INDEXED_LOCATION]
+    return {row[0]: row[1] for row in conn.all(_SNAPSHOTS_AT, {"locations": wanted})} if wanted else {}
 
 
 def writers_of(conn: Connection, locations: Sequence[str]) -> list[tuple[UUID, str]]:

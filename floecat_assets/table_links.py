@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from floecat.identifiers.encoding import NamespaceSeparator, encode_segment
 from floecat.identifiers.namespace import TableIdentifier
 
@@ -15,6 +17,13 @@ class TableLinks:
         """Takes the setting `floecat.pipeline.catalog-url`, and how levels of namespaces are joined."""
         self._root = None if catalog_url is None else catalog_url.rstrip("/")
         self._separator = separator
+
+    def purges(self, catalog: str, identifier: TableIdentifier) -> str | None:
+        """The URL of the purges of a table; arguments and result as of `load`."""
+        if self._root is None:
+            return None
+        query = urlencode({"kind": "purge", "entry": str(identifier)})
+        return f"{self._root}/management/v1/catalogs/{catalog.partition('@')[0]}/jobs?{query}"
 
     def load(self, catalog: str, identifier: TableIdentifier, kind: str) -> str | None:
         """The URL of `loadTable` or `loadView`; `None` without a URL of the service.

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self, TypeVar
+from uuid import UUID
 
 import msgspec
 
 from floecat.errors import BadRequestError
 
-__all__ = ["Cursor", "read_cursor", "write_cursor"]
+if TYPE_CHECKING:
+    from floecat.jobs.descriptions import JobInfo
+
+__all__ = ["Cursor", "JobCursor", "read_cursor", "write_cursor"]
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a sensor between ticks; every field has a default. The version is written each time."""
 
     version: int = 1
+
+
+class JobCursor(Cursor, frozen=True):
+    """The last job that was looked at, of those that ended."""
+
+    finished_at_ms: int = 0
+    job_id: UUID = UUID(int=0)
+    failed: int = 0
+    """Jobs that had failed for good at the last tick."""
+
+    def after(self, finished: Sequence[JobInfo], failed: int) -> Self:
+        """The cursor after some more jobs."""
+        last = finished[-1] if finished else None
+        seen = self if last is None else type(self)(finished_at_ms=last.finished_at_ms or 0, job_id=last.id)
+        return msgspec.structs.replace(seen, failed=failed)
 
 
 _C = TypeVar("_C", bound=Cursor)

@@ -23,6 +23,8 @@ __all__ = ["Queries", "defined_as", "table_specs"]
 _DELTA_SOURCE: Final = "~delta"
 """Last part of the key of a Delta table's log. `~` is escaped in names, so no table has this key."""
 
+_KINDS: Final = {"iceberg", "delta", "lance", "view"}
+
 _DEFAULT_LIMITS: Final = LimitSettings()
 
 
@@ -102,7 +104,8 @@ def _spec(
     link = links.load(entry.catalog_name, entry.identifier, entry.kind)
     if link is not None:
         metadata[f"floecat/load_{entry.kind}"] = dg.MetadataValue.url(link)
-    kinds = {"iceberg", "view"} if entry.kind == "view" else {"iceberg", entry.format}
+    # any client can name a format that is none, and that Dagster does not take
+    kinds = {"iceberg", "view" if entry.kind == "view" else entry.format} & _KINDS
     return dg.AssetSpec(
         key,
         description=f"The {entry.kind} {entry.qualified_name}, as clients of the catalog commit to it.",

@@ -79,11 +79,13 @@ class Lakehouse:
         self.kernel.catalog.catalogs.ensure(self._account, catalog, location)
         return self.kernel.catalog.calls.open(Principal(name=by, account_id=self._account), catalog)
 
-    def create(self, name: str, catalog: str = "floecat", namespace: str = "sales") -> TableIdentifier:
+    def create(
+        self, name: str, catalog: str = "floecat", namespace: str = "sales", **properties: str
+    ) -> TableIdentifier:
         call = self.call(catalog)
         if (namespace,) not in self.kernel.catalog.namespaces.list(call, None, PageRequest()).items:
             self.kernel.catalog.namespaces.create(call, (namespace,), {})
-        request = CreateTable(name=name, schema=_raw(SCHEMA))
+        request = CreateTable(name=name, schema=_raw(SCHEMA), properties=properties)
         self.kernel.commits.tables.create_table(call, (namespace,), request)
         return TableIdentifier((namespace,), name)
 

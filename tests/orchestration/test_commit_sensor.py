@@ -12,6 +12,7 @@ from floecat.errors import BadRequestError
 from floecat.events.catalog_events import STATISTICS_PRINCIPAL, CatalogEvents
 from floecat.events.commit_cursor import CommitCursor
 from floecat_assets.defs.catalog import sensors
+from floecat_assets.tables.definitions import load_specs
 
 TABLES = dg.AssetKey(["catalog", "tables"])
 Event = dg.AssetMaterialization | dg.AssetObservation
@@ -36,8 +37,19 @@ def test_a_new_table_has_its_partition_before_its_first_event_is_stored(lakehous
     assert (own.asset_key, own.partition) == (dg.AssetKey(["floecat", "sales", "orders"]), None)
     assert shared.asset_key == dg.AssetKey(["catalog", "tables"])
     assert shared.partition == lakehouse.partition(table)
-    assert shared.partition == f"floecat.sales.orders~{lakehouse.entry_id(table)}"
+    assert shared.partition == f"floecat.sales.orders~~{lakehouse.entry_id(table)}~~orders"
     assert follower.instance.get_dynamic_partitions("delta_tables") == []
+    assert follower.instance.get_dynamic_partitions("captured_tables") == [lakehouse.partition(table)]
+
+
+def test_a_lance_table_is_no_partition_of_statistics(lakehouse, follower):
+    table = lakehouse.create("vectors", table_type="lance")
+    follower.tick()
+    assert follower.instance.get_dynamic_partitions("tables") == [lakehouse.partition(table)]
+    assert follower.instance.get_dynamic_partitions("captured_tables") == []
+    lakehouse.create("odd", table_type="no format")
+    kinds = {spec.key.path[-1]: spec.kinds for spec in load_specs()}
+    assert kinds == {"vectors": {"iceberg", "lance"}, "odd": {"iceberg"}}
 
 
 def test_a_delta_table_has_a_partition_among_those_too(lakehouse, follower):
@@ -136,6 +148,7 @@ def test_a_description_says_what_a_commit_did(lakehouse, follower):
         "drop with purge by ada",
         "register by ada",
         "refresh: 20 rows, 2 files, by ada",
+        "version 1, built by the service",
         "create by ada",
     ]
 
@@ -226,13 +239,16 @@ def test_a_rename_is_observed_under_both_names(lakehouse, follower):
     assert [
         (type(event).__name__, event.asset_key.path[-1], event.description) for event in result.asset_events
     ] == [
+        # the status of the partition goes with it
+        ("AssetMaterialization", "tables", "create by ada"),
         ("AssetObservation", "orders", "renamed to floecat.sales.bookings"),
         ("AssetMaterialization", "bookings", "rename from floecat.sales.orders by ada"),
         ("AssetObservation", "tables", "rename from floecat.sales.orders by ada"),
         ("AssetMaterialization", "bookings", "append by ada"),
         ("AssetMaterialization", "tables", "append by ada"),
     ]
-    last, first = result.asset_events[:2]
+    moved, last, first = result.asset_events[:3]
+    assert moved.partition == lakehouse.partition(bookings)
     assert value(last, "floecat/renamed_to") == dg.AssetKey(["floecat", "sales", "bookings"])
     assert value(first, "floecat/former_name") == "floecat.sales.orders"
     assert "dagster/column_schema" in first.metadata

@@ -53,7 +53,7 @@ def test_the_code_location_holds_what_it_should():
     for key, parent in ((snapshots, tables), (targets, snapshots), (indexes, targets)):
         node = repository.asset_graph.get(key)
         assert (node.group_name, node.parent_keys) == ("statistics", {parent})
-        assert node.partitions_def.name == "tables"
+        assert node.partitions_def.name == "captured_tables"
     for key in (outcomes, orphans):
         node = repository.asset_graph.get(key)
         assert (node.group_name, node.partitions_def, node.pools) == ("purge", None, {"purge"})

@@ -23,11 +23,13 @@ class Watcher:
     def __init__(self, follower: Follower) -> None:
         self.instance = follower.instance
         self.cursor: str | None = None
+        self.follows = True
         self._follower = follower
         self._keys: set[str] = set()
 
     def evaluate(self) -> dg.SensorResult | dg.SkipReason:
-        self._follower.ticks(2)  # partitions come from the commit log
+        if self.follows:
+            self._follower.ticks(2)
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"kernel": KernelResource()}
         ) as context:
@@ -87,6 +89,18 @@ def test_a_table_that_was_never_read_gets_one_run(lakehouse: Lakehouse, watcher:
     watcher.do(request)
     assert watcher.tick() == []
     assert lakehouse.versions(table) == [0, 1]
+
+
+def test_a_run_does_not_wait_for_the_sensor_of_commits(lakehouse: Lakehouse, watcher: Watcher) -> None:
+    watcher.follows = False
+    table = lakehouse.register_delta(lakehouse.delta("orders"), read=False)
+    (request,) = watcher.tick()
+    key = lakehouse.partition(table)
+    assert request.partition_key == key
+    assert watcher.instance.get_dynamic_partitions("delta_tables") == [key]
+    watcher.follows = True
+    assert watcher.tick() == []
+    assert watcher.instance.get_dynamic_partitions("delta_tables") == [key]
 
 
 def test_each_new_version_gets_a_run(lakehouse: Lakehouse, watcher: Watcher) -> None:

@@ -22,7 +22,7 @@ from floecat_assets.defs.purge.assets import OUTCOMES
 from floecat_assets.defs.purge.orphans import orphan_files
 from floecat_assets.defs.purge.sensors import purge_outcomes, purge_sensor
 from floecat_assets.defs.resources import KernelResource, SparkResource
-from tests.orchestration.conftest import Lakehouse
+from tests.orchestration.conftest import Follower, Lakehouse
 from tests.unit.iceberg.manifest_bytes import manifest_list_bytes
 from tests.unit.purge.table_files import TableFiles
 
@@ -129,6 +129,7 @@ def test_a_large_table_that_is_offered_goes_to_spark(
 def test_a_dead_letter_fails_the_check_and_is_reported_once(
     lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("floecat.jobs.operations.SETTLED_MS", 0)
     monkeypatch.setenv("FLOECAT_PURGE_MAX_ATTEMPTS", "1")
     files = table(lakehouse, "t")
     broken = next(name for name in files.written if "/metadata/m" in name)
@@ -146,7 +147,39 @@ def test_a_dead_letter_fails_the_check_and_is_reported_once(
     assert broken in row.data["problem"]
     result = tick(instance)
     assert isinstance(result, dg.SensorResult)
-    assert result.cursor == "1"
+    assert result.run_requests
+    (ended,) = result.asset_events
+    assert isinstance(ended, dg.AssetObservation)
+    assert ended.description is not None
+    assert ended.description.startswith("purge of floecat.ns.t: dead_letter: ")
+    assert isinstance(tick(instance, result.cursor), dg.SkipReason)
+
+
+def test_purges_of_the_service_are_reported_once_and_the_drop_leads_to_them(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("floecat.jobs.operations.SETTLED_MS", 0)
+    monkeypatch.setenv("FLOECAT_PIPELINE_CATALOG_URL", "https://lake.example.com")
+    follower = Follower(instance)
+    table(lakehouse, "t")
+    follower.ticks(2)
+    purge = drop(lakehouse, "t")
+    dropped, shared = follower.events_of(follower.evaluate())
+    for event in (dropped, shared):
+        assert event.metadata["floecat/purge"].value == OUTCOMES
+    link = "https://lake.example.com/management/v1/catalogs/floecat/jobs?kind=purge&entry=ns.t"
+    assert dropped.metadata["floecat/purge_job"].value == link
+    lakehouse.kernel.purge.queue.drain_once()
+    result = tick(instance, "0")
+    assert isinstance(result, dg.SensorResult)
+    assert not result.run_requests
+    (made,) = result.asset_events
+    assert isinstance(made, dg.AssetMaterialization)
+    deleted = lakehouse.kernel.purge.operations.get(lakehouse.call(), purge.id).progress.deleted
+    assert made.description == f"purge of floecat.ns.t: {deleted} files deleted, dropped by ada"
+    metadata = shown(made)
+    assert (metadata["purge/files_of_table"], metadata["floecat/job_id"]) == (deleted, str(purge.id))
+    assert metadata["floecat/table"] == dg.AssetKey(["floecat", "ns", "t"])
     assert isinstance(tick(instance, result.cursor), dg.SkipReason)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
@@ -52,7 +53,7 @@ OWN = dg.AssetKey(["floecat", "ns", "t"])
 class Table:
     """A table with data files, known to Dagster."""
 
-    def __init__(self, lakehouse: Lakehouse, instance: dg.DagsterInstance) -> None:
+    def __init__(self, lakehouse: Lakehouse, instance: dg.DagsterInstance, *, known: bool = True) -> None:
         self.lakehouse = lakehouse
         self.kernel = lakehouse.kernel
         self.instance = instance
@@ -66,7 +67,8 @@ class Table:
         self.key = lakehouse.partition(T)
         self.entry_id = UUID(lakehouse.entry_id(T))
         self.cursor: str | None = None
-        Follower(instance).tick()
+        if known:
+            Follower(instance).tick()
 
     def append(self, *manifests: int) -> None:
         self.lakehouse.commit(T, *self.appends.append(*manifests))
@@ -119,7 +121,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ended a moment ago counts as settled: one process writes."""
-    monkeypatch.setattr("floecat.statistics.pipeline.SETTLED_MS", 0)
+    monkeypatch.setattr("floecat.jobs.operations.SETTLED_MS", 0)
 
 
 @pytest.fixture
@@ -135,11 +137,58 @@ def shown(metadata: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("settled")
+def test_a_capture_that_is_seen_before_its_table_is_not_lost(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance
+) -> None:
+    table = Table(lakehouse, instance, known=False)
+    table.append(1)
+    table.service()
+    assert [event.asset_key for event in table.tick().asset_events] == [OWN, snapshots.key, TARGETS]
+    assert instance.get_dynamic_partitions("captured_tables") == [table.key]
+    Follower(instance).tick()
+    assert instance.get_dynamic_partitions("captured_tables") == [table.key]
+
+
+@pytest.mark.usefixtures("settled")
+def test_what_is_left_of_a_new_table_gets_a_run(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOECAT_STATISTICS_WORKERS", "0")
+    table = Table(lakehouse, instance, known=False)
+    table.append(1)
+    (request,) = table.tick().run_requests or ()
+    assert request.partition_key == table.key
+
+
+@pytest.mark.usefixtures("settled")
+def test_snapshots_of_a_backfill_are_plotted_at_the_times_of_their_commits(table: Table) -> None:
+    for rows in range(3):
+        table.append(rows + 1)
+    table.run(snapshots)
+    table.service()
+    for event in table.tick().asset_events:
+        table.instance.report_runless_asset_event(event)
+    found = table.instance.fetch_observations(OWN, limit=10).records
+    document = msgspec.json.decode(table.kernel.catalog.tables.load(table.call, T).metadata)
+    committed = {str(each["snapshot-id"]): each["timestamp-ms"] for each in document["snapshots"]}
+    told = []
+    for record in reversed(found):
+        assert record.asset_observation is not None
+        numbers = shown(record.asset_observation.metadata)
+        told.append((numbers["statistics/rows"], numbers["statistics/snapshot_id"], record.timestamp))
+    assert [rows for rows, _, _ in told] == [10, 30, 60]
+    for _, snapshot_id, timestamp in told[:2]:
+        assert timestamp == committed[snapshot_id] / 1000
+    assert told[2][2] == pytest.approx(time.time(), abs=600)
+    assert not table.tick().asset_events
+
+
+@pytest.mark.usefixtures("settled")
 def test_captures_of_the_service_are_reported_once(table: Table) -> None:
     table.append(2)
     table.service()
     result = table.tick()
-    asked, own, shared = result.asset_events
+    own, asked, shared = result.asset_events
     assert not result.run_requests
     # without an event of its input Dagster would call the asset unsynced
     assert (asked.asset_key, asked.partition) == (snapshots.key, table.key)

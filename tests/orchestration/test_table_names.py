@@ -85,8 +85,18 @@ def test_keys_of_earlier_releases_are_replaced(lakehouse: Lakehouse, sensor: Sen
     orders = lakehouse.create("orders")
     delta = lakehouse.register_delta(lakehouse.delta("orders"), read=False)
     ids = [lakehouse.entry_id(table) for table in (orders, delta)]
-    sensor.instance.add_dynamic_partitions("tables", [*ids, str(uuid.uuid4()), "by hand"])
-    sensor.tick()
+    former = f"floecat.sales.orders~{ids[0]}"
+    sensor.instance.add_dynamic_partitions("tables", [former, ids[1], str(uuid.uuid4()), "by hand"])
+    captured = dg.AssetKey(["statistics", "targets"])
+    for version in ("1", "2"):
+        sensor.instance.report_runless_asset_event(
+            dg.AssetMaterialization(
+                captured, partition=former, metadata={"n": version}, tags={"dagster/data_version": version}
+            )
+        )
+    _, (moved,) = sensor.tick()
+    assert (moved.asset_key, moved.partition) == (captured, lakehouse.partition(orders))
+    assert (moved.metadata["n"].value, moved.tags) == ("2", {"dagster/data_version": "2"})
     wanted = sorted(lakehouse.partition(table) for table in (orders, delta))
     assert sensor.partitions("tables") == ["by hand", *wanted]
     assert sensor.partitions("delta_tables") == [lakehouse.partition(delta)]

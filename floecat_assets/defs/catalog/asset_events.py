@@ -10,8 +10,10 @@ import dagster as dg
 
 from floecat.events.catalog_events import REMOVALS, CatalogEvent
 from floecat.events.table_description import Column, TableDescription
+from floecat_assets.defs.asset_keys import ARTIFACTS, OUTCOMES
 from floecat_assets.defs.catalog.assets import tables
 from floecat_assets.table_keys import partition_key, table_asset_key
+from floecat_assets.table_links import TableLinks
 
 __all__ = ["AssetEvent", "CommitKey", "commit_events", "commit_key", "ended_before"]
 
@@ -28,7 +30,7 @@ _DATA_VERSION = "dagster/data_version"
 _COMMIT_VERSION = "floecat/commit_version"
 
 
-def commit_events(event: CatalogEvent, link: str | None = None) -> list[AssetEvent]:
+def commit_events(event: CatalogEvent, links: TableLinks) -> list[AssetEvent]:
     """The events of a commit, in the order in which they must be stored.
 
     A commit that wrote metadata is a materialization. A rename or a drop is an observation: no data changed,
@@ -40,7 +42,7 @@ def commit_events(event: CatalogEvent, link: str | None = None) -> list[AssetEve
 
     Args:
         event: the commit.
-        link: where the REST service answers the table or view.
+        links: to the REST service.
     """
     own_key = table_asset_key(event.catalog_name, event.identifier)
     former = event.former
@@ -52,15 +54,17 @@ def commit_events(event: CatalogEvent, link: str | None = None) -> list[AssetEve
     kind = dg.AssetMaterialization if event.wrote_metadata and not is_quiet else dg.AssetObservation
     commit = _commit_metadata(event)
     own = {"dagster/table_name": dg.MetadataValue.text(event.qualified_name), **commit}
-    if link is not None and not event.removed:
-        own[f"floecat/load_{event.kind}"] = dg.MetadataValue.url(link)
+    own |= _links(event, links)
     if not is_quiet:
         own |= _table_metadata(event)
     events.append(own_kind(own_key, description=description, metadata=own, tags=_data_version(event)))
     if event.kind == "table":
-        shared = {"floecat/table": dg.MetadataValue.asset(own_key), **commit}
+        shared = {"floecat/table": dg.MetadataValue.asset(own_key), **_links(event, links), **commit}
         key = partition_key(event.catalog_name, event.identifier, event.entry_id)
         tags = _data_version(event)
+        if event.brought_in_by_service and event.format == "delta":
+            built = f"version {event.snapshot_id}, built by the service"
+            events.append(dg.AssetMaterialization(ARTIFACTS, built, shared, key, tags=tags))
         events.append(kind(tables.key, partition=key, description=description, metadata=shared, tags=tags))
     return events
 
@@ -96,6 +100,15 @@ def _is_end(event: dg.AssetObservation | None) -> bool:
         return False
     operation = event.metadata.get("floecat/operation")
     return "floecat/renamed_to" in event.metadata or (operation is not None and operation.value in REMOVALS)
+
+
+def _links(event: CatalogEvent, links: TableLinks) -> _Metadata:
+    about = (event.catalog_name, event.identifier)
+    found, name = links.load(*about, event.kind), f"floecat/load_{event.kind}"
+    if event.removed:
+        found, name = links.purges(*about) if event.purge_requested else None, "floecat/purge_job"
+    metadata: _Metadata = {} if found is None else {name: dg.MetadataValue.url(found)}
+    return metadata | ({"floecat/purge": dg.MetadataValue.asset(OUTCOMES)} if event.purge_requested else {})
 
 
 def _description(event: CatalogEvent) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 import dagster as dg
@@ -10,11 +10,12 @@ import dagster as dg
 from floecat.errors import UnavailableError
 from floecat.events.catalog_events import CatalogEvent, EventBatch
 from floecat.events.commit_cursor import CommitCursor
-from floecat_assets.defs.catalog.asset_events import CommitKey, commit_events, commit_key
+from floecat_assets.defs.catalog.asset_events import AssetEvent, CommitKey, commit_events, commit_key
 from floecat_assets.defs.catalog.assets import tables
-from floecat_assets.defs.partitions import DELTA_TABLES, TABLES, keys_by_table
+from floecat_assets.defs.catalog.moved_partitions import moved_statuses
+from floecat_assets.defs.partitions import PARTITIONS, TABLES, has_table, keys_by_table
 from floecat_assets.defs.resources import KernelResource
-from floecat_assets.table_keys import partition_key
+from floecat_assets.table_keys import partition_key, table_id
 from floecat_assets.table_links import TableLinks
 
 __all__ = ["COMMITS_PER_TICK", "commit_sensor"]
@@ -71,26 +72,29 @@ def _report(
 ) -> dg.SensorResult | dg.SkipReason:
     if not batch.events:
         return dg.SkipReason(_summary(batch))
-    return dg.SensorResult(
-        asset_events=[
-            asset_event
-            for event in batch.events
-            for asset_event in commit_events(
-                event, links.load(event.catalog_name, event.identifier, event.kind)
-            )
-        ],
-        dynamic_partitions_requests=_partition_changes(instance, batch.events),
-        cursor=_advanced(cursor, batch.events).to_text(),
-        skip_reason=_summary(batch),
-    )
+    events = [asset_event for event in batch.events for asset_event in commit_events(event, links)]
+    return _result(instance, cursor, batch, events, _summary(batch))
 
 
 def _catch_up(instance: dg.DagsterInstance, cursor: CommitCursor, batch: EventBatch) -> dg.SensorResult:
     """Moves the cursor past commits whose events are stored, and does what that tick did not finish."""
+    message = f"An earlier tick was cut short; {len(batch.events)} commits were reported by it"
+    return _result(instance, cursor, batch, [], message)
+
+
+def _result(
+    instance: dg.DagsterInstance,
+    cursor: CommitCursor,
+    batch: EventBatch,
+    asset_events: Sequence[AssetEvent],
+    message: str,
+) -> dg.SensorResult:
+    requests, moves = _partition_changes(instance, batch.events)
     return dg.SensorResult(
-        dynamic_partitions_requests=_partition_changes(instance, batch.events),
-        cursor=_advanced(cursor, batch.events).to_text(),
-        skip_reason=f"An earlier tick was cut short; {len(batch.events)} commits were reported by it",
+        asset_events=[*moved_statuses(instance, moves), *asset_events],
+        dynamic_partitions_requests=requests,
+        cursor=cursor.advanced((event.catalog_id, event.commit_version) for event in batch.events).to_text(),
+        skip_reason=message,
     )
 
 
@@ -120,25 +124,28 @@ def _newest_commits(instance: dg.DagsterInstance, count: int) -> Iterator[Commit
             yield key
 
 
-def _advanced(cursor: CommitCursor, events: Sequence[CatalogEvent]) -> CommitCursor:
-    return cursor.advanced((event.catalog_id, event.commit_version) for event in events)
-
-
 def _partition_changes(
     instance: dg.DagsterInstance, events: Sequence[CatalogEvent]
-) -> list[dg.DeleteDynamicPartitionsRequest]:
-    """Adds the partitions that the events are of, and returns what is to be deleted after them.
+) -> tuple[list[dg.DeleteDynamicPartitionsRequest], Mapping[str, str]]:
+    """Adds the partitions that the events are of; returns what is to be deleted after them, and new keys.
 
     Dagster stores the events of a tick before it makes the partitions that the tick asks for, and an
     automation that looks between the two sees events of no partition. So the tick makes them itself.
     """
     of_tables = [event for event in events if event.kind == "table"]
-    of_delta = [event for event in of_tables if event.format == "delta"]
     stale = {
-        TABLES: _follow(instance, TABLES, of_tables, of_tables),
-        DELTA_TABLES: _follow(instance, DELTA_TABLES, of_tables, of_delta),
+        partitions: _follow(
+            instance,
+            partitions,
+            of_tables,
+            [each for each in of_tables if has_table(partitions, each.format)],
+        )
+        for partitions in PARTITIONS
     }
-    return [partitions.build_delete_request(keys) for partitions, keys in stale.items() if keys]
+    # the last event of a table counts
+    current = {event.entry_id: None if event.removed else _key(event) for event in of_tables}
+    moves = {old: new for old in stale[TABLES] if (entry_id := table_id(old)) and (new := current[entry_id])}
+    return [partitions.build_delete_request(keys) for partitions, keys in stale.items() if keys], moves
 
 
 def _follow(

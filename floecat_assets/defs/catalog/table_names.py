@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -19,12 +19,16 @@ from floecat.events.live_entries import LiveEntry
 from floecat.settings import PipelineSettings
 from floecat_assets.defs.catalog.asset_events import ended_before
 from floecat_assets.defs.catalog.assets import tables
-from floecat_assets.defs.partitions import DELTA_TABLES, TABLES
+from floecat_assets.defs.catalog.moved_partitions import moved_statuses
+from floecat_assets.defs.partitions import PARTITIONS, TABLES, has_table
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.table_keys import partition_key, table_asset_key, table_id
 from floecat_assets.tables.specs import defined_as
 
-__all__ = ["WIPES_PER_TICK", "table_names_sensor"]
+__all__ = ["MOVES_PER_TICK", "WIPES_PER_TICK", "table_names_sensor"]
+
+MOVES_PER_TICK = 100
+"""Most tables whose statuses get the new key of their partition in a tick: up to five events each."""
 
 WIPES_PER_TICK = 200
 """Most assets of tables that are gone which a tick looks at, at 5 ms each, or deletes, at 50 ms each."""
@@ -69,7 +73,7 @@ def table_names_sensor(
     """Compares partitions, assets and definitions with the tables that the store has."""
     instance = context.instance
     # before the store is read: a partition that was added meanwhile is not taken for that of a dropped table
-    existing = {each: instance.get_dynamic_partitions(each.name or "") for each in (TABLES, DELTA_TABLES)}
+    existing = {each: instance.get_dynamic_partitions(each.name or "") for each in PARTITIONS}
     try:
         opened = kernel.open()
         entries = list(opened.events.live_entries)
@@ -79,13 +83,18 @@ def table_names_sensor(
     settings = opened.settings.pipeline
     cursor = _parse(context.cursor)
     of_tables = [entry for entry in entries if entry.kind == "table"]
-    of_delta = [entry for entry in of_tables if entry.format == "delta"]
+    moves, left = _moves(existing[TABLES], of_tables)
     requests = [
-        *_partition_changes(TABLES, existing[TABLES], of_tables),
-        *_partition_changes(DELTA_TABLES, existing[DELTA_TABLES], of_delta),
+        request
+        for partitions, keys in existing.items()
+        for request in _partition_changes(
+            partitions,
+            [key for key in keys if key not in left],
+            [entry for entry in of_tables if has_table(partitions, entry.format)],
+        )
     ]
     notes = [f"{len(of_tables)} tables, {len(entries) - len(of_tables)} views"]
-    events = []
+    events: list[dg.AssetMaterialization | dg.AssetObservation] = list(moved_statuses(instance, moves))
     note = _define_again(cursor, _digest(islice(entries, settings.table_assets)), now_ms, settings)
     if note is not None:
         notes.append(note)
@@ -102,26 +111,43 @@ def table_names_sensor(
     )
 
 
+def _moves(existing: Sequence[str], entries: Sequence[LiveEntry]) -> tuple[Mapping[str, str], frozenset[str]]:
+    """The new keys of some partitions with former ones, and the other former ones, which wait for a tick."""
+    wanted = {entry.entry_id: _key(entry) for entry in entries}
+    former = {
+        key: wanted[entry_id]
+        for key in existing
+        if (entry_id := _id_of(key)) is not None and wanted.get(entry_id, key) != key
+    }
+    moves = dict(islice(former.items(), MOVES_PER_TICK))
+    return moves, frozenset(former) - moves.keys()
+
+
 def _partition_changes(
     partitions: dg.DynamicPartitionsDefinition,
     existing: Sequence[str],
     entries: Sequence[LiveEntry],
 ) -> Iterator[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
-    wanted = {partition_key(entry.catalog_name, entry.identifier, entry.entry_id) for entry in entries}
+    wanted = {_key(entry) for entry in entries}
     missing = wanted.difference(existing)
     if missing:
         yield partitions.build_add_request(sorted(missing))
-    stale = [key for key in existing if key not in wanted and _is_ours(key)]
+    stale = [key for key in existing if key not in wanted and _id_of(key) is not None]
     if stale:
         yield partitions.build_delete_request(stale)
 
 
-def _is_ours(key: str) -> bool:
-    """Whether a partition is of a table: `table_id` does not know the ids alone of earlier releases."""
+def _key(entry: LiveEntry) -> str:
+    return partition_key(entry.catalog_name, entry.identifier, entry.entry_id)
+
+
+def _id_of(key: str) -> UUID | None:
+    """The table that a partition is, by the keys of earlier releases, too: they ended with the id."""
+    text = key.rpartition("~")[2]
     try:
-        return table_id(key) is not None or str(UUID(key)) == key
+        return table_id(key) or (UUID(text) if str(UUID(text)) == text else None)
     except ValueError:
-        return False
+        return None
 
 
 def _digest(entries: Iterable[LiveEntry]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import dagster as dg
 
 from floecat.errors import FloecatError, NoSuchTableError
+from floecat_assets.defs.asset_keys import ARTIFACTS
 from floecat_assets.defs.partitions import DELTA_TABLES
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.table_keys import require_table_id
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from floecat.delta.refresh.verification import FileCounts, TableCounts
 
 __all__ = ["ARTIFACTS", "artifacts_present", "check_results", "check_specs", "nothing_to_check"]
-
-ARTIFACTS: Final = dg.AssetKey(["compat", "artifacts"])
-"""The asset that is checked."""
 
 _CHECKS: Final[Mapping[str, str]] = {
     "live_files_match": "The manifests list the files that are live in Delta's log, each of them once.",

@@ -8,10 +8,11 @@ import dagster as dg
 
 from floecat.delta.refresh.pipeline_results import Look, PendingTable, TablePosition
 from floecat.errors import UnavailableError, UnsupportedOperationError
+from floecat.events.live_entries import LiveEntries
 from floecat_assets.defs.cursors import Cursor, read_cursor, write_cursor
 from floecat_assets.defs.delta.assets import ARTIFACTS
 from floecat_assets.defs.delta.jobs import delta_artifacts
-from floecat_assets.defs.partitions import DELTA_TABLES, keys_by_table
+from floecat_assets.defs.partitions import DELTA_TABLES, partition_of
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.defs.runs import UNFINISHED
 from floecat_assets.table_keys import table_id
@@ -62,7 +63,7 @@ def delta_log_sensor(
         return dg.SkipReason(f"Nothing was checked: {error.message}")
     for table in look.broken:
         context.log.warning("the Delta log of %s cannot be read: %s", table.name, table.problem)
-    requests = _Requests(context.instance, now_s)
+    requests = _Requests(context.instance, kernel.open().events.live_entries, now_s)
     after = look.next
     for pending in look.pending:
         requests.add(pending)
@@ -79,20 +80,19 @@ def delta_log_sensor(
 class _Requests:
     """Runs that a tick asks for."""
 
-    def __init__(self, instance: dg.DagsterInstance, now_s: float) -> None:
+    def __init__(self, instance: dg.DagsterInstance, entries: LiveEntries, now_s: float) -> None:
         self._instance = instance
         self._now_s = now_s
         self._running = set(_running_tables(instance))
-        self._partitions = keys_by_table(instance, DELTA_TABLES)
+        self._entries = entries
         self.made: list[dg.RunRequest] = []
         self.waiting = 0
         self.given_up = 0
 
     def add(self, table: PendingTable) -> None:
         """Asks for a run of a table, unless it has to wait."""
-        # the partition comes with the commit that registered the table, by another sensor
-        keys = self._partitions.get(table.entry_id)
-        if keys is None or str(table.entry_id) in self._running:
+        entry = self._entries.get(table.entry_id)
+        if entry is None or str(table.entry_id) in self._running:
             self.waiting += 1
             return
         tags = {_TABLE_TAG: str(table.entry_id), _STATE_TAG: table.state}
@@ -103,7 +103,7 @@ class _Requests:
         self.made.append(
             dg.RunRequest(
                 run_key=f"{table.entry_id}:{table.state}{suffix}",
-                partition_key=keys[-1],
+                partition_key=partition_of(self._instance, DELTA_TABLES, entry),
                 tags=tags | {"floecat/name": table.name, "floecat/reason": table.reason},
             )
         )
@@ -133,7 +133,7 @@ def _running_tables(instance: dg.DagsterInstance) -> Iterator[str]:
 
 def _summary(look: Look, requests: _Requests) -> str:
     counts: Mapping[str, int] = {
-        "wait for a run, a partition or a pause": requests.waiting,
+        "wait for a run or a pause": requests.waiting,
         "were given up": requests.given_up,
         "have a log that cannot be read": len(look.broken),
     }

@@ -3,16 +3,18 @@
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
 
 import time
-from typing import Final
+from uuid import UUID
 
 import dagster as dg
 
+from floecat.events.live_entries import label
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, TableEvent
+from floecat.purge.purge_jobs import PurgeInfo
+from floecat_assets.defs.asset_keys import OUTCOMES
 from floecat_assets.defs.resources import KernelResource, SparkResource
+from floecat_assets.table_keys import table_asset_key
 
-__all__ = ["OUTCOMES", "PurgeConfig", "outcomes"]
-
-OUTCOMES: Final = dg.AssetKey(["purge", "outcomes"])
+__all__ = ["OUTCOMES", "PurgeConfig", "outcomes", "purge_event"]
 
 _SHOWN = 50
 
@@ -62,6 +64,28 @@ def outcomes(
             "purge/oldest_open_age_s": round(oldest_ms / 1000, 1),
         }
     )
+
+
+def purge_event(purge: PurgeInfo, default_account_id: UUID) -> dg.AssetMaterialization | dg.AssetObservation:
+    """A purge that ended, whoever worked on it; one that failed or was cancelled is an observation."""
+    catalog = label(purge.catalog, purge.account_id, default_account_id)
+    name, progress = f"{catalog}.{purge.identifier}", purge.progress
+    took_s = ((purge.finished_at_ms or purge.created_at_ms) - purge.created_at_ms) / 1000
+    metadata: dict[str, dg.MetadataValue] = {
+        "floecat/table": dg.MetadataValue.asset(table_asset_key(catalog, purge.identifier)),
+        "floecat/location": dg.MetadataValue.text(purge.location),
+        "floecat/principal": dg.MetadataValue.text(purge.created_by),
+        "floecat/job_id": dg.MetadataValue.text(str(purge.id)),
+        "purge/files_of_table": dg.MetadataValue.int(progress.deleted),
+        "purge/bytes_of_table": dg.MetadataValue.int(progress.bytes),
+        "purge/kept_files_of_table": dg.MetadataValue.int(sum(progress.kept.values())),
+        "purge/seconds_since_drop": dg.MetadataValue.float(took_s),
+    }
+    if purge.state == "SUCCEEDED":
+        description = f"purge of {name}: {progress.deleted:,} files deleted, dropped by {purge.created_by}"
+        return dg.AssetMaterialization(OUTCOMES, description=description, metadata=metadata)
+    description = f"purge of {name}: {purge.state.lower()}: {purge.last_error or 'no error'}"
+    return dg.AssetObservation(OUTCOMES, description=description, metadata=metadata)
 
 
 class _Ended:

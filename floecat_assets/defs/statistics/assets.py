@@ -11,12 +11,13 @@ from uuid import UUID
 import dagster as dg
 
 from floecat.errors import NoSuchTableError
+from floecat_assets.defs.asset_keys import INDEX_ARTIFACTS, SNAPSHOTS, TARGETS
 from floecat_assets.defs.catalog.assets import tables
-from floecat_assets.defs.partitions import TABLES
+from floecat_assets.defs.partitions import CAPTURED_TABLES
 from floecat_assets.defs.resources import KernelResource, SparkResource
-from floecat_assets.defs.statistics.checks import TARGETS, check_results, check_specs
+from floecat_assets.defs.statistics.checks import check_results, check_specs
 from floecat_assets.defs.statistics.metadata import index_metadata
-from floecat_assets.defs.statistics.reporting import SNAPSHOTS, first_of_snapshots, of_table
+from floecat_assets.defs.statistics.reporting import first_of_snapshots, of_table
 from floecat_assets.table_keys import require_table_id
 
 __all__ = ["CaptureConfig", "index_artifacts", "snapshots", "targets"]
@@ -44,7 +45,7 @@ class CaptureConfig(dg.Config):
     group_name=_GROUP,
     kinds={"iceberg"},
     deps=[tables],
-    partitions_def=TABLES,
+    partitions_def=CAPTURED_TABLES,
 )
 def snapshots(
     context: dg.AssetExecutionContext, config: CaptureConfig, kernel: KernelResource
@@ -78,7 +79,7 @@ def snapshots(
     group_name=_GROUP,
     kinds={"iceberg", "spark"},
     deps=[snapshots],
-    partitions_def=TABLES,
+    partitions_def=CAPTURED_TABLES,
     check_specs=check_specs(),
     output_required=False,
     pool="statistics",
@@ -113,7 +114,7 @@ def targets(
 
 
 @dg.asset(
-    key=["statistics", "index_artifacts"],
+    key=INDEX_ARTIFACTS,
     description=(
         "Page-index sidecars of the Parquet files of a table, one each, by which an engine reads only the"
         " pages that it needs. They are built for tables that are materialized; nothing starts it by itself."
@@ -121,7 +122,7 @@ def targets(
     group_name=_GROUP,
     kinds={"parquet"},
     deps=[targets],
-    partitions_def=TABLES,
+    partitions_def=CAPTURED_TABLES,
     output_required=False,
     pool="statistics",
 )

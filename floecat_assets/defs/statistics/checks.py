@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import dagster as dg
 
 from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION
+from floecat_assets.defs.asset_keys import TARGETS
 from floecat_assets.defs.failed_jobs import FailedJobs
-from floecat_assets.defs.partitions import TABLES
+from floecat_assets.defs.partitions import CAPTURED_TABLES
 
 if TYPE_CHECKING:
     from floecat.statistics.capture.reports import TableReport
@@ -22,9 +23,6 @@ __all__ = [
     "check_specs",
     "no_failed_captures",
 ]
-
-TARGETS: Final = dg.AssetKey(["statistics", "targets"])
-"""The asset that is checked."""
 
 FAILED_CAPTURES: Final = FailedJobs(TARGETS, "no_failed_captures", "captures", (CAPTURE, GROUP, PUBLICATION))
 no_failed_captures = FAILED_CAPTURES.check()
@@ -41,7 +39,7 @@ def check_specs() -> Sequence[dg.AssetCheckSpec]:
         # a check without partitions would only show the table that came last
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return [
-            dg.AssetCheckSpec(name, asset=TARGETS, description=description, partitions_def=TABLES)
+            dg.AssetCheckSpec(name, asset=TARGETS, description=description, partitions_def=CAPTURED_TABLES)
             for name, description in _CHECKS.items()
         ]
 

@@ -61,7 +61,7 @@ def own_numbers(entry_id: UUID, report: TableReport) -> dict[str, dg.MetadataVal
     """Numbers of one table, plotted over time on its own asset."""
     found: dict[str, dg.MetadataValue] = {
         "floecat/table_id": dg.MetadataValue.text(str(entry_id)),
-        "floecat/snapshot_id": dg.MetadataValue.text(str(report.snapshot_id)),
+        "statistics/snapshot_id": dg.MetadataValue.text(str(report.snapshot_id)),
         "statistics/rows": dg.MetadataValue.int(report.rows),
         "statistics/size_bytes": dg.MetadataValue.int(report.size_bytes),
         "statistics/files": dg.MetadataValue.int(report.captured),

@@ -5,7 +5,7 @@
 import dagster as dg
 
 from floecat.errors import FloecatError
-from floecat_assets.defs.partitions import TABLES, keys_by_table
+from floecat_assets.defs.partitions import CAPTURED_TABLES, keys_by_table
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.defs.runs import run_unless_under_way
 from floecat_assets.defs.statistics.reporting import news_of
@@ -18,7 +18,7 @@ __all__ = ["statistics_report", "statistics_report_schedule"]
 def report_missed(context: dg.OpExecutionContext, kernel: KernelResource) -> None:
     """Reports the statistics of tables that were captured since they were reported last."""
     opened, reported = kernel.open(), 0
-    for entry_id, keys in keys_by_table(context.instance, TABLES).items():
+    for entry_id, keys in keys_by_table(context.instance, CAPTURED_TABLES).items():
         try:
             events = list(news_of(context.instance, opened, entry_id, keys[-1], most_files=MOST_FILES))
         except FloecatError as error:
@@ -47,6 +47,6 @@ def statistics_report() -> None:
 )
 def statistics_report_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     """Asks for a report when tables were reported and no report is under way."""
-    if not context.instance.get_dynamic_partitions(TABLES.name or ""):
+    if not context.instance.get_dynamic_partitions(CAPTURED_TABLES.name or ""):
         return dg.SkipReason("There are no tables")
     return run_unless_under_way(context, statistics_report.name)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import dagster as dg
-import msgspec
 
 from floecat.errors import FloecatError, UnavailableError
-from floecat_assets.defs.cursors import Cursor, read_cursor, write_cursor
-from floecat_assets.defs.partitions import TABLES, keys_by_table
+from floecat.statistics.capture.requests import CAPTURE
+from floecat_assets.defs.cursors import JobCursor, read_cursor, write_cursor
+from floecat_assets.defs.partitions import CAPTURED_TABLES, partition_of
 from floecat_assets.defs.resources import KernelResource
 from floecat_assets.defs.runs import SPARK_TAG, UNFINISHED
 from floecat_assets.defs.statistics.assets import targets
 from floecat_assets.defs.statistics.checks import FAILED_CAPTURES
-from floecat_assets.defs.statistics.reporting import news_of
+from floecat_assets.defs.statistics.reporting import news_of, report_history
 
 if TYPE_CHECKING:
     from floecat.runtime import Kernel
-    from floecat.statistics.pipeline import FinishedCapture
+    from floecat.statistics.capture.descriptions import CaptureInfo
 
 __all__ = [
     "CAPTURES_PER_TICK",
@@ -52,13 +52,6 @@ statistics_capture = dg.define_asset_job(
 )
 
 
-class _Cursor(Cursor, frozen=True):
-    finished_at_ms: int = 0
-    job_id: UUID | None = None
-    failed: int = 0
-    """Captures that had failed for good at the last tick."""
-
-
 @dg.sensor(
     job=statistics_capture,
     minimum_interval_seconds=10,
@@ -76,13 +69,13 @@ def capture_sensor(
     The cursor is the last capture that was looked at. If captures failed for good, or were retried, since the
     last tick, the check of the asset is evaluated.
     """
-    cursor = read_cursor(context.cursor, _Cursor)
+    cursor = read_cursor(context.cursor, JobCursor)
     try:
         opened = kernel.open()
         pipeline = opened.statistics.pipeline
         if opened.settings.statistics.enabled:
             pipeline.search_commits()
-        finished = pipeline.finished(cursor.finished_at_ms, cursor.job_id, CAPTURES_PER_TICK)
+        finished = opened.jobs.of(CAPTURE).finished(cursor.finished_at_ms, cursor.job_id, CAPTURES_PER_TICK)
         requests = list(_requests(context.instance, opened))
         failed = FAILED_CAPTURES.count(opened)
     except UnavailableError as error:
@@ -92,26 +85,28 @@ def capture_sensor(
     )
     if failed != cursor.failed:
         events.append(FAILED_CAPTURES.evaluate(opened))
-    last = finished[-1] if finished else None
-    seen = cursor if last is None else _Cursor(last.finished_at_ms, last.job_id)
     return dg.SensorResult(
         run_requests=requests,
         asset_events=events,
-        cursor=write_cursor(msgspec.structs.replace(seen, failed=failed)),
+        cursor=write_cursor(cursor.after(finished, failed)),
         skip_reason=None if requests else f"{len(finished)} captures ended, none is left to be worked on",
     )
 
 
 def _events(
-    context: dg.SensorEvaluationContext, kernel: Kernel, finished: list[FinishedCapture]
+    context: dg.SensorEvaluationContext, kernel: Kernel, finished: Sequence[CaptureInfo]
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
-    keys = keys_by_table(context.instance, TABLES)
-    for entry_id in dict.fromkeys(capture.entry_id for capture in finished):
-        if entry_id not in keys:
-            continue  # dropped meanwhile, or its first commit is not reported yet
-        key = keys[entry_id][-1]
+    captured: dict[UUID, set[int]] = {}
+    for capture in finished:
+        captured.setdefault(capture.table_id, set()).add(capture.snapshot_id)
+    for entry_id, snapshot_ids in captured.items():
+        entry = kernel.events.live_entries.get(entry_id)
+        if entry is None:
+            continue  # dropped meanwhile
+        key = partition_of(context.instance, CAPTURED_TABLES, entry)
         try:
-            yield from news_of(context.instance, kernel, entry_id, key, most_files=MOST_FILES)
+            again = report_history(context.instance, kernel, entry, snapshot_ids)
+            yield from news_of(context.instance, kernel, entry_id, key, most_files=MOST_FILES, again=again)
         except FloecatError as error:
             context.log.warning("the statistics of %s were not reported: %s", key, error.message)
 
@@ -129,12 +124,13 @@ def _requests(instance: dg.DagsterInstance, kernel: Kernel) -> Iterator[dg.RunRe
         run.tags.get(_TABLE_TAG)
         for run in instance.get_runs(dg.RunsFilter(job_name=statistics_capture.name, statuses=UNFINISHED))
     }
-    keys, made = keys_by_table(instance, TABLES), 0
+    made = 0
     for table in left:
-        if str(table.entry_id) in running or table.entry_id not in keys:
+        entry = kernel.events.live_entries.get(table.entry_id)
+        if str(table.entry_id) in running or entry is None:
             continue
         yield dg.RunRequest(
-            partition_key=keys[table.entry_id][-1],
+            partition_key=partition_of(instance, CAPTURED_TABLES, entry),
             tags={
                 _TABLE_TAG: str(table.entry_id),
                 "floecat/name": table.name,

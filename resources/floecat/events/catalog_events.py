@@ -18,10 +18,21 @@ from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection, Store
 from floecat.store.entries import entry_names
 
-__all__ = ["REMOVALS", "STATISTICS_PRINCIPAL", "CatalogEvent", "CatalogEvents", "EventBatch", "shares"]
+__all__ = [
+    "PIPELINE_PRINCIPAL",
+    "REMOVALS",
+    "STATISTICS_PRINCIPAL",
+    "CatalogEvent",
+    "CatalogEvents",
+    "EventBatch",
+    "shares",
+]
 
 REMOVALS = frozenset({"drop", "unregister"})
 """Operations after which an entry is no longer in its catalog."""
+
+PIPELINE_PRINCIPAL = "pipeline"
+"""Who brings in Delta versions in runs of the pipeline, in the commit log."""
 
 STATISTICS_PRINCIPAL = "floecat-statistics"
 """Principal that sets the statistics files of captured snapshots, in the commit log."""
@@ -55,7 +66,7 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     wrote_metadata: bool = False
     """The commit made a new metadata document."""
     format: str | None = None
-    """`iceberg` or `delta`; `None` for an entry that was dropped since."""
+    """As of `LiveEntry`; `None` for an entry that was dropped since."""
     created_by: str | None = None
     """Principal of the first commit of the entry."""
     former: TableIdentifier | None = None
@@ -78,6 +89,11 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     def only_statistics(self) -> bool:
         """The commit set the statistics file of a snapshot, and nothing else."""
         return self.principal == STATISTICS_PRINCIPAL
+
+    @property
+    def brought_in_by_service(self) -> bool:
+        """The service brought in a version of a Delta table, as for a load."""
+        return self.operation == "refresh" and self.principal != PIPELINE_PRINCIPAL
 
     @property
     def removed(self) -> bool:

@@ -13,7 +13,7 @@ from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 from floecat.store.entries import entry_names
 
-__all__ = ["LiveEntries", "LiveEntry", "catalog_label"]
+__all__ = ["LiveEntries", "LiveEntry", "catalog_label", "label"]
 
 _PAGE = 2_000
 
@@ -28,7 +28,7 @@ class LiveEntry(msgspec.Struct, frozen=True):
     kind: str
     """`table` or `view`."""
     format: str
-    """`iceberg` or `delta`."""
+    """`iceberg`, `delta`, or another one that the property `table_type` names, as `lance`."""
     location: str
     metadata_location: str
     created_at_ms: int
@@ -86,9 +86,12 @@ def catalog_label(row: CatalogRow, default_account_id: UUID | None) -> str:
 
     No catalog name has an `@`.
     """
-    if default_account_id is None or row.account_id == default_account_id:
-        return row.name
-    return f"{row.name}@{row.account_id}"
+    return label(row.name, row.account_id, default_account_id)
+
+
+def label(name: str, account_id: UUID, default_account_id: UUID | None) -> str:
+    """See `catalog_label`."""
+    return name if default_account_id in (None, account_id) else f"{name}@{account_id}"
 
 
 def _entry(row: entry_names.EntryName, label: str) -> LiveEntry:

@@ -22,6 +22,9 @@ from floecat.working_memory import take_memory
 __all__ = ["JobOperations"]
 
 _STATES: Final = (*OPEN_STATES, *FINISHED_STATES)
+SETTLED_MS = 1_000
+"""Age of ended jobs that are surely in the store: a transaction that commits later has a later time."""
+
 _MOST_CHILDREN: Final = 10_000
 
 I = TypeVar("I", bound=JobInfo)  # noqa: E741
@@ -246,6 +249,24 @@ class JobOperations(Generic[I]):
         """Jobs that failed for good; of each kind, what failed first comes first."""
         with self._store.read() as conn:
             rows = [row for kind in self.kinds for row in jobs.list_failed(conn, kind, limit)]
+        return [self.describe(row) for row in rows[:limit]]
+
+    def finished(self, after_ms: int, after_id: UUID, limit: int) -> Sequence[I]:
+        """Jobs that ended, in whatever state, in the order of their ends.
+
+        Args:
+            after_ms: end of the last one that is known.
+            after_id: its id.
+            limit: most jobs.
+        """
+        until_ms = self._clock.now_ms() - SETTLED_MS
+        with self._store.read() as conn:
+            rows = [
+                row
+                for kind in self.kinds
+                for row in jobs.list_finished(conn, kind, (after_ms, after_id), until_ms, limit)
+            ]
+        rows.sort(key=lambda row: (row.finished_at_ms or 0, row.id))
         return [self.describe(row) for row in rows[:limit]]
 
     def sweep(self, conn: Connection, now_ms: int, limit: int) -> int:

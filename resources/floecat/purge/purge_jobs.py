@@ -69,6 +69,9 @@ class PurgePayload(msgspec.Struct, frozen=True):
 class PurgeInfo(JobInfo, frozen=True, kw_only=True):
     """A purge as operators see it; its location is that of the table."""
 
+    account_id: UUID
+    catalog: str
+    """Name of its catalog."""
     identifier: TableIdentifier
     """Name of the table when it was dropped."""
     table_uuid: str
@@ -243,6 +246,8 @@ def _describe(row: JobRow, children: Sequence[JobInfo] | None) -> PurgeInfo:
         state=_WORDS[row.state],
         location=payload.location,
         worker=row.lease_owner or progress.server or None,  # who works on it, or did last
+        account_id=row.account_id,
+        catalog=payload.catalog,
         identifier=payload.identifier,
         table_uuid=payload.table_uuid,
         metadata_location=payload.metadata_location,

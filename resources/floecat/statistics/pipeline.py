@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from floecat.statistics.capture.reading.page_indexes import BuiltIndexes, ReadIndexes
     from floecat.statistics.capture.reading.processes import CaptureProcesses
 
-__all__ = ["CapturableTable", "FinishedCapture", "StatisticsPipeline"]
-
-SETTLED_MS = 1_000
-"""Age of ended jobs that are surely in the store: a transaction that commits later has a later time."""
+__all__ = ["CapturableTable", "StatisticsPipeline"]
 
 
 class CapturableTable(msgspec.Struct, frozen=True):
@@ -54,14 +51,6 @@ class CapturableTable(msgspec.Struct, frozen=True):
     """Size of the files of groups that wait for Spark first."""
     oldest_at_ms: int
     """Time when the first of them was asked for."""
-
-
-class FinishedCapture(NamedTuple):
-    """A capture that ended, in whatever state."""
-
-    finished_at_ms: int
-    job_id: UUID
-    entry_id: UUID
 
 
 class StatisticsPipeline:
@@ -127,22 +116,6 @@ class StatisticsPipeline:
             )
             for subject, (its_captures, its_groups) in of_table.items()
         ]
-
-    def finished(self, after_ms: int, after_id: UUID | None, limit: int) -> list[FinishedCapture]:
-        """Captures that ended, in the order of their ends.
-
-        Args:
-            after_ms: end of the last one that is known.
-            after_id: its job.
-            limit: most captures.
-
-        Raises:
-            StoreUnavailableError: the store does not answer.
-        """
-        until_ms = self._parts.clock.now_ms() - SETTLED_MS
-        with self._store.read() as conn:
-            rows = jobs.list_finished(conn, CAPTURE, (after_ms, after_id or UUID(int=0)), until_ms, limit)
-        return [FinishedCapture(row.finished_at_ms or 0, row.id, UUID(row.subject)) for row in rows]
 
     def next_due_in_ms(self, entry_id: UUID) -> int | None:
         """The time until the next capture of a table, or group of its files, is due; None without any.

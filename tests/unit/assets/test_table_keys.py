@@ -19,7 +19,7 @@ IDENTIFIERS = st.builds(TableIdentifier, st.lists(NAMES, min_size=1, max_size=4)
 def test_a_table_has_a_part_for_each_level():
     identifier = TableIdentifier(("sales", "eu"), "orders")
     assert table_asset_key("floecat", identifier) == dg.AssetKey(["floecat", "sales", "eu", "orders"])
-    assert partition_key("floecat", identifier, ID) == f"floecat.sales.eu.orders~{ID}"
+    assert partition_key("floecat", identifier, ID) == f"floecat.sales.eu.orders~~{ID}~~orders"
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,20 @@ def test_the_longest_names_fit_an_index_of_postgresql():
 
 
 @pytest.mark.parametrize(
-    "key", ["", "~", "nonsense", str(ID), f"~{ID}", f"a~{str(ID).upper()}", f"a~{{{ID}}}", f"a~{ID}~", "a~1"]
+    "key",
+    [
+        *("", "~~", "nonsense", str(ID), f"a~{ID}", f"~~{ID}~~a", f"a~~{ID}", "a~~1~~a"),
+        *(f"a~~{str(ID).upper()}~~a", f"a~~{{{ID}}}~~a", f"a~{ID}~~a"),
+    ],
 )
 def test_other_keys_are_no_tables(key):
     assert table_id(key) is None
     with pytest.raises(dg.Failure, match="is not a table") as caught:
         require_table_id(key)
     assert caught.value.allow_retries is False
+
+
+def test_no_name_reads_as_the_key_of_another_table():
+    other = str(UUID(int=7))
+    for name in (f"a~~{other}~~a", f'"{other[2:]}', "x" * 199 + '"' + other[2:], "~" * 300):
+        assert table_id(partition_key("c", TableIdentifier(("n",), name), ID)) == ID

@@ -29,6 +29,7 @@ from floecat.delta.refresh.pipeline_results import (
 from floecat.delta.refresh.refresh_service import DeltaRefreshService
 from floecat.delta.refresh.verification import TableCounts, count_table
 from floecat.errors import FloecatError, NoSuchTableError
+from floecat.events.catalog_events import PIPELINE_PRINCIPAL
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store.catalogs import catalogs, connectors
@@ -38,7 +39,6 @@ from floecat.store.entries import snapshots, tables
 
 __all__ = ["DeltaPipeline"]
 
-_PRINCIPAL = "pipeline"
 _log = logging.getLogger(__name__)
 
 
@@ -254,7 +254,7 @@ class DeltaPipeline:
             raise _no_such_table(entry_id)
         identifier = TableIdentifier(found.namespace, found.name)
         storage = self._storages.of(catalog).with_artifacts
-        return DeltaTableEntry(row, identifier, storage, _PRINCIPAL), _name(catalog, found)
+        return DeltaTableEntry(row, identifier, storage, PIPELINE_PRINCIPAL), _name(catalog, found)
 
 
 def _reason(known: DeltaTableRow, latest: int, fingerprint_of: Callable[[int], str | None]) -> str | None:

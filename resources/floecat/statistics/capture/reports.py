@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -10,10 +10,11 @@ import msgspec
 
 from floecat.events.table_description import snapshot_totals
 from floecat.statistics.capture.reading.snapshot_coverage import coverage_of
-from floecat.statistics.capture.reading.tables import find_table
+from floecat.statistics.capture.reading.tables import CapturedTable, find_table
 from floecat.statistics.records import ScalarStatistics, StatisticsRecord
 from floecat.store.record_pages import fetch_records
 from floecat.store.statistics import captures
+from floecat.store.statistics.captures import CaptureRow
 from floecat.store.statistics.snapshot_records import TARGETS
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     """The newest captured snapshot of a table. Sizes in bytes, times in ms since the epoch."""
 
     snapshot_id: int
+    committed_at_ms: int
+    """As the writer of the snapshot says."""
     finalized_at_ms: int
     files: int
     """Live data files when it was captured."""
@@ -95,17 +98,38 @@ class TableReports:
             InvalidMetadataError: a manifest is damaged.
             UnavailableError: storage or the store fails.
         """
-        from floecat.statistics.capture.reading.files_with_deletes import live_files
-
         table = find_table(self._parts, entry_id)
-        if table is None:
-            return None
         with self._parts.store.read() as conn:
             row = captures.newest_finalized(conn, entry_id)
-        coverage = None if row is None else coverage_of(row)
-        if row is None or coverage is None or table.metadata.snapshot(row.snapshot_id) is None:
+        return None if table is None or row is None else self._report(table, row, most_files)
+
+    def history(self, entry_id: UUID, snapshot_ids: Iterable[int]) -> Sequence[TableReport]:
+        """Reports of some snapshots of a table but the newest captured one, in their order. Reads no files.
+
+        Raises:
+            UnavailableError: the store fails.
+        """
+        table = find_table(self._parts, entry_id)
+        with self._parts.store.read() as conn:
+            newest = captures.newest_finalized(conn, entry_id)
+            rows = [captures.get(conn, entry_id, snapshot_id) for snapshot_id in snapshot_ids]
+        if table is None or newest is None:
+            return []
+        reports = (
+            self._report(table, row, most_files=-1)
+            for row in rows
+            if row is not None and row.finalized_at_ms is not None and row.snapshot_id != newest.snapshot_id
+        )
+        found = [report for report in reports if report is not None]
+        return sorted(found, key=lambda report: report.committed_at_ms)
+
+    def _report(self, table: CapturedTable, row: CaptureRow, most_files: int | None) -> TableReport | None:
+        from floecat.statistics.capture.reading.files_with_deletes import live_files
+
+        coverage, snapshot = coverage_of(row), table.metadata.snapshot(row.snapshot_id)
+        if coverage is None or snapshot is None:
             return None
-        live = None
+        live, entry_id = None, table.row.id
         if most_files is None or coverage.files <= most_files:
             live = live_files(self._planner.planner(), table.storage, table.metadata, row.snapshot_id)
         totals = snapshot_totals(table.metadata, row.snapshot_id)
@@ -119,6 +143,7 @@ class TableReports:
         found = (msgspec.json.decode(record.body, type=StatisticsRecord).scalar for record in records)
         return TableReport(
             snapshot_id=row.snapshot_id,
+            committed_at_ms=snapshot.timestamp_ms,
             finalized_at_ms=row.finalized_at_ms or 0,
             files=coverage.files,
             captured=coverage.captured,

@@ -30,7 +30,7 @@ class EntryName(msgspec.Struct, frozen=True):
     kind: str
     """`table` or `view`."""
     format: str
-    """`iceberg` or `delta`."""
+    """`iceberg`, `delta`, or another one that the property `table_type` names, as `lance`."""
     location: str
     metadata_location: str
     created_at_ms: int
@@ -90,13 +90,17 @@ _CREATOR: Final = (
     .correlate(_entries)
     .scalar_subquery()
 )
+_NAMED_FORMAT: Final = sa.case(
+    (_entries.c.format == "iceberg", sa.func.nullif(_entries.c.table_type, "iceberg"))
+)
+_FORMAT: Final = sa.func.coalesce(_NAMED_FORMAT, _entries.c.format)
 _SELECT: Final = sa.select(
     _entries.c.id,
     _entries.c.catalog_id,
     _namespaces.c.levels,
     _entries.c.name,
     _entries.c.kind,
-    _entries.c.format,
+    _FORMAT,
     _entries.c.location,
     _entries.c.metadata_location,
     _entries.c.created_at_ms,
@@ -115,6 +119,6 @@ _CHANGES: Final = (
     .where(_commit_log.c.entry_id.in_(sa.bindparam("ids", expanding=True)), sa.text(GIVES_NAME))
     .order_by(_commit_log.c.commit_version)
 )
-_FORMATS: Final = sa.select(_entries.c.id, _entries.c.format).where(
+_FORMATS: Final = sa.select(_entries.c.id, _FORMAT).where(
     _entries.c.id.in_(sa.bindparam("ids", expanding=True))
 )

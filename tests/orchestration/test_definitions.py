@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,17 @@ def test_the_run_of_a_table_leaves_the_check_of_all_tables_out():
         10,
         30,
     }
+
+
+def test_the_page_says_what_runs_and_when():
+    repository, page = defs().get_repository_def(), (ROOT / "docs" / "dagster.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+_(?:sensor|schedule))` \| (.+?) \|", page, re.MULTILINE))
+    assert rows == {
+        **{each.name: f"every {each.minimum_interval_seconds} s" for each in repository.sensor_defs},
+        **{each.name: f"`{each.cron_schedule}`" for each in repository.schedule_defs},
+    }
+    keys = {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()}
+    assert {key for key in keys if f"`{key}`" not in page} == set()
 
 
 def test_dagster_validates_the_workspace(tmp_path):

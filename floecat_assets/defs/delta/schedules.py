@@ -11,6 +11,8 @@ from floecat_assets.defs.runs import run_unless_under_way
 
 __all__ = ["connector_scan_schedule", "delta_repair_schedule"]
 
+_END_OF_TIME_MS = (1 << 63) - 1
+
 
 @dg.schedule(
     job=connector_scan,
@@ -25,8 +27,11 @@ def connector_scan_schedule(
 ) -> dg.RunRequest | dg.SkipReason:
     """Asks for a scan when a connector is due and no scan is under way."""
     try:
-        if not kernel.delta_pipeline().has_due_connector(kernel.now_ms()):
-            return dg.SkipReason("No connector is due")
+        pipeline = kernel.delta_pipeline()
+        if not pipeline.has_due_connector(kernel.now_ms()):
+            # all that are enabled are due at some time
+            exists = pipeline.has_due_connector(_END_OF_TIME_MS)
+            return dg.SkipReason("No connector is due" if exists else "There are no connectors")
     except (UnavailableError, UnsupportedOperationError) as error:
         return dg.SkipReason(f"Nothing was checked: {error.message}")
     return run_unless_under_way(context, connector_scan.name)

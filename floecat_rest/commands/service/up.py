@@ -108,7 +108,7 @@ def _addresses(settings: Settings, rest_url: str, dagster_url: str) -> dict[str,
     """The addresses at which the processes find each other, unless settings say them."""
     given = settings.pipeline
     return {
-        "FLOECAT_GATEWAY_DAGSTER_URL": settings.gateway.dagster_url or dagster_url,
+        "FLOECAT_GATEWAY_DAGSTER_URL": settings.gateway.dagster_url or f"{dagster_url}/assets",
         "FLOECAT_PIPELINE_WEBSERVER_URL": given.webserver_url or dagster_url,
         "FLOECAT_PIPELINE_CATALOG_URL": given.catalog_url or rest_url,
     }
@@ -139,7 +139,7 @@ def _print_places(settings: Settings, url: str, ui_port: int | None, tables: str
     table = Table.grid(padding=(0, 2))
     table.add_row("Iceberg REST", url, f"warehouse {settings.gateway.default_prefix}")
     if ui_port is not None:
-        table.add_row("Dagster UI", f"http://{LOOPBACK}:{ui_port}")
+        table.add_row("Dagster UI", f"http://{LOOPBACK}:{ui_port}/assets")
     table.add_row("OpenAPI", f"{url}/schema")
     table.add_row("Metrics", f"{url}/metrics")
     table.add_row("Tables", tables)

@@ -13,8 +13,8 @@ from floecat.iceberg.schemas.types import ListType, MapType, StructType, Type
 from floecat.iceberg.values.bounds import process_bounds
 
 __all__ = [
+    "ChangeCounts",
     "Column",
-    "SnapshotChanges",
     "SnapshotTotals",
     "TableDescription",
     "describe",
@@ -40,7 +40,7 @@ class Column(msgspec.Struct, frozen=True, rename="kebab"):
     """Part of the identifier fields, which together tell rows apart."""
 
 
-class SnapshotChanges(NamedTuple):
+class ChangeCounts(NamedTuple):
     """Counters of a snapshot's summary; `None` where its writer did not say."""
 
     added_records: int | None
@@ -71,7 +71,7 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     """`total-data-files` of the current snapshot, likewise."""
     delete_files: int | None = None
     """`total-delete-files` of the current snapshot, likewise."""
-    changes: SnapshotChanges | None = None
+    changes: ChangeCounts | None = None
     """What the current snapshot did; `None` without one, and if the table went back to it."""
     columns_left_out: int = 0
     """Number of further columns behind `columns`."""
@@ -101,8 +101,8 @@ def describe(metadata: TableMetadata) -> TableDescription:
     totals = snapshot_totals(metadata, snapshot.snapshot_id) if snapshot else SnapshotTotals(0, 0, 0, 0)
     changes = None
     if snapshot is not None and snapshot.sequence_number == metadata.last_sequence_number:
-        names = [name.replace("_", "-") for name in SnapshotChanges._fields]
-        changes = SnapshotChanges(*_counts(metadata, snapshot.snapshot_id, names))
+        names = [name.replace("_", "-") for name in ChangeCounts._fields]
+        changes = ChangeCounts(*_counts(metadata, snapshot.snapshot_id, names))
     columns = tuple(_columns(metadata.current_schema))
     return TableDescription(
         location=metadata.location,

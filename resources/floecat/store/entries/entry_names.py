@@ -90,10 +90,8 @@ _CREATOR: Final = (
     .correlate(_entries)
     .scalar_subquery()
 )
-_NAMED_FORMAT: Final = sa.case(
-    (_entries.c.format == "iceberg", sa.func.nullif(_entries.c.table_type, "iceberg"))
-)
-_FORMAT: Final = sa.func.coalesce(_NAMED_FORMAT, _entries.c.format)
+# only what clients write has a type: that of a derived document is not kept
+_FORMAT: Final = sa.func.coalesce(sa.func.nullif(_entries.c.table_type, "iceberg"), _entries.c.format)
 _SELECT: Final = sa.select(
     _entries.c.id,
     _entries.c.catalog_id,

@@ -23,9 +23,9 @@ from py4j.java_gateway import JavaGateway
 from benchmarks.figures import figure, progress
 from benchmarks.planning_tables import write_table
 from benchmarks.planning_work import Found, count_tasks, hold
+from floecat.child_process import NICENESS
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.planning.files.planner import Planner, open_planner
-from floecat.planning.files.processes import NICENESS
 from floecat.planning.files.scans import ScanRequest
 from floecat.planning.filters.expression_json import parse_filter
 from floecat.planning.filters.expressions import FALSE

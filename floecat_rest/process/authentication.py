@@ -9,7 +9,7 @@ from functools import partial
 from floecat.auth.authentication import Authentication
 from floecat.auth.principals import Principal
 from floecat.errors import SettingsError, UnavailableError
-from floecat.fair_queue import name_account
+from floecat.gate import name_account
 from floecat_rest.process.request_threads import RequestThreads
 
 __all__ = ["Authenticator"]

@@ -1,8 +1,8 @@
 """Processes of our own program, which work for the process that started them and end with it.
 
 Work is a module-level function, or a `functools.partial` of one. It is called in a process with what the
-process made for itself once, and with a `Step`, and yields results. Messages are pickled: both ends are of
-one version and trust each other.
+process made for itself once, and with a `WorkStep`, and yields results. Messages are pickled: both ends are
+of one version and trust each other.
 """
 
 from __future__ import annotations
@@ -17,64 +17,39 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from concurrent.futures import wait
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from floecat.errors import FloecatError, UnavailableError
+from floecat.gate import LockedGate, Turn
 
-__all__ = [
-    "ChildPool",
-    "ChildProcess",
-    "PoolSetup",
-    "ProcessEndedError",
-    "ProcessSetup",
-    "Step",
-    "Work",
-    "main",
-    "serve_parent",
-]
+__all__ = ["NICENESS", "Check", "ChildPool", "PoolSetup", "ProcessEndedError", "Work", "WorkStep", "main"]
 
-Step: TypeAlias = Callable[[Any], None]
-"""Tells the other process how far the work is, and returns when it may go on; raises to stop it."""
+Check: TypeAlias = Callable[[Any], None]
+"""Called with the value of the last step, None before the first one. Raises to stop the work."""
 
-Work: TypeAlias = Callable[[Any, Step], Iterable[Any]]
-"""Called with what the process made for itself."""
+NICENESS: Final = 10
+"""Steps by which the priority of a process is below that of the one that starts it."""
 
 _LIFE: Final = 0
 """File descriptor that a process holds open for as long as it lives, and its children read: stdin."""
 
-_IDLE_S: Final = 60.0
-_STOP_S: Final = 60.0
+_MOST_KEYS: Final = 1000
 _OF_THE_WORK: Final = frozenset(
     {signal.SIGXCPU, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 )
 """Signals by which work ends its process. Others come from outside."""
 
 
-class ProcessSetup(Protocol):
-    """The first message to a process, beside what its program needs."""
-
-    @property
-    def path(self) -> list[str]:
-        """The places where Python finds modules."""
-        ...
-
-    @property
-    def niceness(self) -> int:
-        """The difference of its priority to that of the process that starts it, downwards."""
-        ...
-
-
 class PoolSetup(NamedTuple):
     """The processes of a pool."""
 
-    open: bytes
-    """Pickled function without arguments, which makes what work is given; called with the first work."""
-    path: list[str]
-    niceness: int = 10
+    open: Callable[[], Any]
+    """Makes what work is given; called in the process, with the first work."""
     memory_bytes: int | None = None
     """Bytes that a process may allocate."""
     processor_s: int | None = None
@@ -97,42 +72,174 @@ class ProcessEndedError(UnavailableError):
         self.signal = signal.Signals(-exit_code) if -exit_code in _OF_THE_WORK else None
 
 
-class ChildProcess:
-    """A process. Used by one thread at a time."""
+class ChildPool:
+    """Processes that do work, each for one thread at a time. Thread-safe.
+
+    Attributes:
+        turns: where work waits for a process, one unit each; accounts take turns.
+    """
 
     def __init__(
         self,
-        module: str,
-        setup: ProcessSetup,
+        name: str,
+        open_setup: Callable[[], PoolSetup],
         *,
-        descriptors: Sequence[int] = (),
+        most: int = sys.maxsize,
+        most_waiting: int | None = None,
+        idle_s: float | None = 60.0,
         environment: Mapping[str, str] = MappingProxyType({}),
-        name: str = "",
     ) -> None:
-        """Starts it.
+        """Starts nothing yet.
 
         Args:
-            module: whose `main` calls `serve_parent`.
-            setup: the first message.
-            descriptors: open files that it gets too; see `serve_parent`.
-            environment: variables that it has, unless they are set here.
-            name: shown in the list of processes.
+            name: of the kind of work, for errors and the list of processes.
+            open_setup: makes the setup of a process that starts.
+            most: processes at a time; further work waits for its turn.
+            most_waiting: work that waits, `floecat.<name>.most-waiting`; None for any number.
+            idle_s: how long processes stay when all work has ended; None for ever.
+            environment: variables that a process has, unless they are set here.
+        """
+        self._name = name
+        self._open_setup = open_setup
+        self._environment = environment
+        self.turns = LockedGate(most, most_waiting=most_waiting)
+        self._most_waiting = most_waiting
+        self._idle_s = idle_s
+        self._lock = threading.Lock()
+        self._free: list[_Process] = []
+        self._last: dict[Hashable, _Process] = {}
+        self._idle: threading.Timer | None = None
+        self._closed = False
+
+    def run(
+        self,
+        work: Work,
+        check: Check,
+        *,
+        key: Hashable = None,
+        every_s: float | None = None,
+        stop_s: float = 60.0,
+    ) -> Iterator[Any]:
+        """Yields the results of work that a process does. To close the iterator stops the work.
+
+        Args:
+            work: it, and what it yields, are pickled.
+            check: called at each step, and from time to time while work waits for its turn. An error stops
+                the work, and is raised here when it has ended.
+            key: the process that did the last work of the same key does this one, if it is free.
+            every_s: calls `check` also with each result, and so often while nothing comes.
+            stop_s: ends the process if nothing comes of stopped work for so long.
+
+        Raises:
+            ProcessEndedError: the process ended.
+            UnavailableError: too much work waits, the system starts no process, or work failed by an error
+                that is not passed.
+            Exception: what `work` or `check` raises.
+        """
+        packed = pickle.dumps(work)
+        with self._turn(check, every_s):
+            for is_retry in (False, True):
+                process = self._take(key)
+                dialogue = _Dialogue(process.connection, check, every_s, stop_s)
+                try:
+                    yield from dialogue.results(packed)
+                except (EOFError, ConnectionError):
+                    exit_code = process.end()
+                    # one that was idle may have ended before it saw the work
+                    if is_retry or dialogue.begun:
+                        raise ProcessEndedError(self._name, dialogue.value, exit_code) from None
+                else:
+                    break
+                finally:
+                    if dialogue.ended:
+                        self._give_back(process, key)
+                    else:
+                        process.end()
+        if dialogue.error is not None:
+            raise dialogue.error
+
+    def close(self) -> None:
+        """Ends the free processes; the others end with their work."""
+        self._closed = True
+        self._end_free()
+
+    @contextmanager
+    def _turn(self, check: Check, every_s: float | None) -> Iterator[None]:
+        turn = Turn()
+        if not self.turns.ask(turn):
+            raise UnavailableError(
+                f"Too much work waits for a {self._name} process: {self._most_waiting}"
+                f" (floecat.{self._name}.most-waiting); try again later",
+                retry_after_s=5,
+            )
+        try:
+            while not wait([turn.granted], every_s or 1.0).done:
+                check(None)
+            yield
+        finally:
+            if not self.turns.withdraw(turn):
+                self.turns.give_back(1)
+
+    def _take(self, key: Hashable) -> _Process:
+        with self._lock:
+            while self._free:
+                last = self._last.get(key)
+                process = last if last in self._free else self._free[0]
+                self._free.remove(process)
+                if process.is_alive:
+                    return process
+                process.end()
+        try:
+            return _Process(self._name, self._open_setup(), self._environment)
+        except OSError as error:
+            raise UnavailableError(f"A {self._name} process cannot be started: {error.strerror}") from None
+
+    def _give_back(self, process: _Process, key: Hashable) -> None:
+        with self._lock:
+            self._free.append(process)
+            if key is not None:
+                self._last[key] = process
+            if len(self._last) > _MOST_KEYS:
+                self._last.clear()
+            if self._idle is not None:
+                self._idle.cancel()
+            if self._idle_s is not None:
+                self._idle = threading.Timer(self._idle_s, self._end_free)
+                self._idle.daemon = True
+                self._idle.start()
+        if self._closed:
+            self._end_free()
+
+    def _end_free(self) -> None:
+        with self._lock:
+            free, self._free = self._free, []
+            if self._idle is not None:
+                self._idle.cancel()
+        for process in free:
+            process.end()
+
+
+class _Process:
+    """A process. Used by one thread at a time."""
+
+    def __init__(self, name: str, setup: PoolSetup, environment: Mapping[str, str]) -> None:
+        """Starts it.
 
         Raises:
             OSError: the system starts no process.
         """
         own, other = socket.socketpair()
         with own, other:
-            passed = (other.fileno(), *descriptors)
-            program = f"from {module} import main; main()  # {name}"
+            program = f"from {__name__} import main; main()  # {name}"
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-P", "-c", program, *map(str, passed)],
-                pass_fds=passed,
+                [sys.executable, "-P", "-c", program, str(other.fileno())],
+                pass_fds=[other.fileno()],
                 stdin=subprocess.PIPE,
                 env={**environment, **os.environ},
                 start_new_session=True,  # an interrupt of the service is not for it
             )
             self.connection: Connection[Any, Any] = Connection(own.detach())
+        self.connection.send(sys.path)
         self.connection.send(setup)
 
     @property
@@ -148,118 +255,6 @@ class ChildProcess:
         if self._process.stdin is not None:
             self._process.stdin.close()
         return exit_code
-
-
-class ChildPool:
-    """Processes that do work, each for one thread at a time. Thread-safe.
-
-    A process that is free stays for a minute.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        open_setup: Callable[[], PoolSetup],
-        *,
-        most: int | None = None,
-        environment: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """Starts nothing yet.
-
-        Args:
-            name: of the kind of work, for errors and the list of processes.
-            open_setup: makes the setup of a process that starts.
-            most: processes at a time; further work waits for its turn.
-            environment: variables that a process has, unless they are set here.
-        """
-        self._name = name
-        self._open_setup = open_setup
-        self._environment = environment
-        self._turns = None if most is None else threading.BoundedSemaphore(most)
-        self._lock = threading.Lock()
-        self._free: list[ChildProcess] = []
-        self._idle: threading.Timer | None = None
-        self._closed = False
-
-    def run(self, work: Work, check: Step, *, every_s: float | None = None) -> Iterator[Any]:
-        """Yields the results of work that a process does.
-
-        Args:
-            work: it, and what it yields, are pickled.
-            check: called with the value of each step, and with None while work waits for its turn. An error
-                stops the work there, and is raised here.
-            every_s: calls `check` with the last value also so often between steps; an error ends the process.
-
-        Raises:
-            ProcessEndedError: the process ended.
-            UnavailableError: the system starts no process, or work failed by an error that is not passed.
-            Exception: what `work` or `check` raises.
-        """
-        if self._turns is None:
-            yield from self._run(pickle.dumps(work), check, every_s)
-            return
-        while not self._turns.acquire(timeout=1.0):
-            check(None)
-        try:
-            yield from self._run(pickle.dumps(work), check, every_s)
-        finally:
-            self._turns.release()
-
-    def _run(self, packed: bytes, check: Step, every_s: float | None) -> Iterator[Any]:
-        for is_retry in (False, True):
-            process = self._take()
-            dialogue = _Dialogue(process.connection, check, every_s)
-            try:
-                yield from dialogue.results(packed)
-            except (EOFError, ConnectionError):
-                exit_code = process.end()
-                # one that was idle may have ended before it saw the work
-                if is_retry or dialogue.begun:
-                    raise ProcessEndedError(self._name, dialogue.value, exit_code) from None
-            except BaseException:
-                process.end()
-                raise
-            else:
-                self._give_back(process)
-                if dialogue.error is not None:
-                    raise dialogue.error
-                return
-
-    def close(self) -> None:
-        """Ends the free processes; the others end with their work."""
-        self._closed = True
-        self._end_free()
-
-    def _take(self) -> ChildProcess:
-        with self._lock:
-            while self._free:
-                process = self._free.pop()
-                if process.is_alive:
-                    return process
-                process.end()
-        try:
-            return ChildProcess(__name__, self._open_setup(), environment=self._environment, name=self._name)
-        except OSError as error:
-            raise UnavailableError(f"A process cannot be started: {error.strerror}") from None
-
-    def _give_back(self, process: ChildProcess) -> None:
-        with self._lock:
-            self._free.append(process)
-            if self._idle is not None:
-                self._idle.cancel()
-            self._idle = threading.Timer(_IDLE_S, self._end_free)
-            self._idle.daemon = True
-            self._idle.start()
-        if self._closed:
-            self._end_free()
-
-    def _end_free(self) -> None:
-        with self._lock:
-            free, self._free = self._free, []
-            if self._idle is not None:
-                self._idle.cancel()
-        for process in free:
-            process.end()
 
 
 class _Told(NamedTuple):
@@ -285,84 +280,144 @@ class _StoppedError(Exception):
 
 
 class _Dialogue:
-    """The messages about one work."""
+    """The messages about one work.
 
-    def __init__(self, connection: Connection[Any, Any], check: Step, every_s: float | None) -> None:
+    Attributes:
+        begun: whether the process has said anything.
+        ended: whether the work has ended; then the process may do other work.
+        value: of the last step.
+        error: why the work was stopped, or failed.
+    """
+
+    def __init__(
+        self, connection: Connection[Any, Any], check: Check, every_s: float | None, stop_s: float
+    ) -> None:
         self._connection = connection
         self._check = check
         self._every_s = every_s
+        self._stop_s = stop_s
         self.begun = False
+        self.ended = False
         self.value: Any = None
         self.error: Exception | None = None
 
     def results(self, packed: bytes) -> Iterator[Any]:
-        """Yields results until the work has ended.
+        """Yields results until the work has ended, or takes too long to end.
 
         Raises:
             EOFError, ConnectionError: the process ended.
-            Exception: of `check` between two steps, or if stopped work does not end.
         """
         self._connection.send(packed)
-        while True:
-            if not self._connection.poll(self._every_s if self.error is None else _STOP_S):
+        try:
+            yield from self._rest()
+        except GeneratorExit:
+            with suppress(EOFError, ConnectionError):
+                self.error = _StoppedError()
+                self._connection.send(False)
+                for _ in self._rest():
+                    pass
+            raise
+
+    def _rest(self) -> Iterator[Any]:
+        while not self.ended:
+            if not self._connection.poll(self._every_s if self.error is None else self._stop_s):
                 if self.error is not None:
-                    raise self.error
-                self._check(self.value)
+                    return
+                self._check_between()
                 continue
             message = self._connection.recv()
             self.begun = True
             if isinstance(message, _Result):
+                if self._every_s is not None:
+                    self._check_between()
                 yield message.value
             elif isinstance(message, _Told):
-                self._answer(message.value)
+                self.value = message.value
+                self._connection.send(self._may_go_on())
             else:
+                self.ended = True
                 self.error = self.error or message.error
-                return
 
-    def _answer(self, value: Any) -> None:
-        self.value = value
+    def _check_between(self) -> None:
+        if self.error is None and not self._may_go_on():
+            self._connection.send(False)
+
+    def _may_go_on(self) -> bool:
         if self.error is None:
             try:
-                self._check(value)
+                self._check(self.value)
             except Exception as error:  # noqa: BLE001 - raised once the work has ended
                 self.error = error
-        self._connection.send(self.error is None)
+        return self.error is None
+
+
+class WorkStep:
+    """Lets work tell how far it is, and hear whether it may go on. Thread-safe."""
+
+    def __init__(self, connection: Connection[Any, Any], processor_s: int | None) -> None:
+        self._connection = connection
+        self._processor_s = processor_s
+        self._asking = threading.Lock()
+        self._sending = threading.Lock()
+
+    def __call__(self, value: Any) -> None:
+        """Tells a value, and returns when the work may go on; raises to stop it."""
+        if self._processor_s is not None:
+            # a few bytes can stand for any number of rows
+            _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+            limit = math.ceil(time.process_time()) + self._processor_s
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
+        with self._asking:
+            with self._sending:
+                self._connection.send(_Told(value))
+            if not self._connection.recv():
+                raise _StoppedError
+
+    def is_stopped(self) -> bool:
+        """Whether the work is to end. Asks nobody, and so waits for nobody."""
+        with self._asking:
+            return self._connection.poll()
+
+    def send(self, result: Any) -> None:
+        """Sends a result; raises to stop the work."""
+        with self._sending:
+            self._connection.send(_Result(result))
+        if self.is_stopped():
+            raise _StoppedError
+
+
+Work: TypeAlias = Callable[[Any, WorkStep], Iterable[Any]]
+"""Called with what the process made for itself."""
 
 
 def main() -> None:
-    """Does the work of a `ChildPool`."""
-    serve_parent(_work)
+    """Does the work of a `ChildPool`; the process ends at once when its parent does."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    with suppress(EOFError, ConnectionError):
+        sys.path[:] = connection.recv()
+        os.nice(NICENESS)
+        _serve(connection, connection.recv())
 
 
-def _work(connection: Connection[Any, Any], setup: PoolSetup) -> None:
+def _serve(connection: Connection[Any, Any], setup: PoolSetup) -> None:
     if setup.memory_bytes is not None:
         # pages of a damaged file may claim any size
         resource.setrlimit(resource.RLIMIT_DATA, (setup.memory_bytes, setup.memory_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold rows
-    lock = threading.Lock()
+    step = WorkStep(connection, setup.processor_s)
     opened: list[Any] = []
     passed: tuple[type[Exception], ...] = (FloecatError, _StoppedError, *setup.passed)
-
-    def step(value: Any) -> None:
-        if setup.processor_s is not None:
-            # a few bytes can stand for any number of rows
-            _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-            limit = math.ceil(time.process_time()) + setup.processor_s
-            resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
-        with lock:
-            connection.send(_Told(value))
-            if not connection.recv():
-                raise _StoppedError
-
     while True:
         packed = connection.recv()
+        if packed is False:
+            continue  # a stop that came after the end
         try:
             if not opened:
-                opened.append(pickle.loads(setup.open)())  # noqa: S301
+                opened.append(setup.open())
             step(None)
             for result in pickle.loads(packed)(opened[0], step):  # noqa: S301
-                with lock:
-                    connection.send(_Result(result))
+                step.send(result)
             ended = _Ended()
         except passed as error:
             ended = _Ended(error)
@@ -373,22 +428,6 @@ def _work(connection: Connection[Any, Any], setup: PoolSetup) -> None:
             sys.excepthook(*sys.exc_info())
             ended = _Ended(UnavailableError(f"internal error: {type(error).__name__}"))
         connection.send(ended)
-
-
-def serve_parent(serve: Callable[..., None]) -> None:
-    """Runs the program of a `ChildProcess`; the process ends at once when its parent does.
-
-    Args:
-        serve: gets the connection to the parent, the setup, and the further descriptors.
-    """
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    own, *descriptors = map(int, sys.argv[1:])
-    connection: Connection[Any, Any] = Connection(own)
-    with suppress(EOFError, ConnectionError):
-        setup = connection.recv()
-        sys.path[:] = setup.path
-        os.nice(setup.niceness)
-        serve(connection, setup, *descriptors)
 
 
 def _end_with_parent() -> None:

@@ -8,12 +8,25 @@ others.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Iterator
+from concurrent.futures import Future
+from contextvars import ContextVar
+from threading import Lock
+from typing import Final, Generic, TypeVar
 
-from floecat.fair_queue import FairQueue, current_account
+__all__ = ["FairQueue", "Gate", "LockedGate", "Turn", "Waiter", "current_account", "name_account"]
 
-__all__ = ["Gate", "Waiter"]
+_account: ContextVar[Hashable] = ContextVar("account", default=None)
+
+
+def name_account(account: Hashable) -> None:
+    """Says which account takes its turn with what waits in this context from now on."""
+    _account.set(account)
+
+
+def current_account() -> Hashable:
+    """The account that was named in this context."""
+    return _account.get()
 
 
 class Waiter:
@@ -34,6 +47,77 @@ class Waiter:
 
 
 W = TypeVar("W", bound=Waiter)
+
+
+class FairQueue(Generic[W]):
+    """Items of several accounts. Those of one account keep their order."""
+
+    def __init__(self) -> None:
+        self._items: dict[Hashable, deque[W]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[W]:
+        """The items, the next one first."""
+        for items in self._items.values():
+            yield from items
+
+    def waiting(self, account: Hashable) -> int:
+        """The number of items of an account."""
+        return len(self._items.get(account, ()))
+
+    @property
+    def first(self) -> W:
+        """The item that comes next; there must be one."""
+        return next(iter(self._items.values()))[0]
+
+    def append(self, item: W) -> None:
+        """Adds an item behind those of its account."""
+        self._items.setdefault(item.account, deque()).append(item)
+        self._size += 1
+
+    def popleft(self) -> W:
+        """Takes the first item of the account whose turn it is.
+
+        Raises:
+            StopIteration: the queue is empty.
+        """
+        account = next(iter(self._items))
+        items = self._items.pop(account)
+        item = items.popleft()
+        if items:
+            self._items[account] = items  # behind all others
+        self._size -= 1
+        return item
+
+    def remove(self, item: W) -> bool:
+        """Takes an item out, wherever it is; `False` if it is not there."""
+        items = self._items.get(item.account)
+        if items is None or item not in items:
+            return False
+        items.remove(item)
+        self._size -= 1
+        if not items:
+            del self._items[item.account]
+        return True
+
+    def make_room(self, account: Hashable) -> W | None:
+        """Takes out the newest item of the account with most items.
+
+        Args:
+            account: who needs the place.
+
+        Returns:
+            None if no account has at least two items more than this one.
+        """
+        most: deque[W] = max(self._items.values(), key=len, default=deque())
+        if len(most) < len(self._items.get(account, ())) + 2:
+            return None
+        newest = most[-1]
+        self.remove(newest)
+        return newest
 
 
 class Gate(Generic[W]):
@@ -171,3 +255,83 @@ class Gate(Generic[W]):
     def _drop_empty(self, group: Hashable) -> None:
         if not self._waiting[group]:
             del self._waiting[group]
+
+
+class Turn(Waiter):
+    """A request that a thread or a task waits for.
+
+    Attributes:
+        granted: done when the request has its units.
+    """
+
+    __slots__ = ("granted",)
+
+    def __init__(self, units: int = 1) -> None:
+        super().__init__(units)
+        self.granted: Final[Future[None]] = Future()
+        self.granted.set_running_or_notify_cancel()  # it can no longer be cancelled
+
+
+class LockedGate:
+    """A gate with a lock. Thread-safe."""
+
+    def __init__(self, units: int, *, most_waiting: int | None = None) -> None:
+        """Sets the bounds.
+
+        Args:
+            units: of all requests together.
+            most_waiting: requests that wait; None for any number.
+        """
+        self._gate: Gate[Turn] = Gate(units)
+        self._most_waiting = most_waiting
+        self._lock = Lock()
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether requests wait for units that others hold."""
+        return bool(self._gate)
+
+    @property
+    def spare(self) -> int:
+        """The number of units that nobody has or waits for."""
+        return 0 if self._gate else self._gate.free
+
+    def waiting(self, account: Hashable) -> int:
+        """The number of requests of an account that wait."""
+        with self._lock:
+            return self._gate.waiting(account)
+
+    def ask(self, turn: Turn, *, first: bool = False) -> bool:
+        """Asks for units; False if too many requests wait.
+
+        Args:
+            turn: needs at most all units.
+            first: whether others are holding units for this: those who hold some and wait for more go first.
+        """
+        with self._lock:
+            if self._gate.enter(turn, first=first):
+                turn.granted.set_result(None)
+            elif self._most_waiting is not None and len(self._gate) >= self._most_waiting:
+                return False
+            else:
+                self._gate.wait(turn, first=first)
+        return True
+
+    def withdraw(self, turn: Turn) -> bool:
+        """Stops waiting; `False` if the units were granted meanwhile."""
+        with self._lock:
+            is_withdrawn = self._gate.withdraw(turn)
+            granted = self._gate.grant()
+        _grant(granted)
+        return is_withdrawn
+
+    def give_back(self, units: int) -> None:
+        """Ends the use of granted units."""
+        with self._lock:
+            granted = self._gate.leave(units)
+        _grant(granted)
+
+
+def _grant(turns: list[Turn]) -> None:
+    for turn in turns:
+        turn.granted.set_result(None)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
@@ -23,8 +22,7 @@ from typing import Final, Self, TypeVar
 
 from floecat.allocator import trim_soon
 from floecat.errors import UnavailableError
-from floecat.fair_queue import current_account
-from floecat.gate import Gate, Waiter
+from floecat.gate import LockedGate, Turn, current_account
 
 __all__ = [
     "Reservation",
@@ -49,16 +47,7 @@ class WorkingMemoryError(UnavailableError):
     """Others held the budget all the time."""
 
 
-class _Part(Waiter):
-    """Bytes that a request asks for; `granted` is done when it has them."""
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__(size_bytes)
-        self.granted: Final[Future[None]] = Future()
-        self.granted.set_running_or_notify_cancel()  # it can no longer be cancelled
-
-
-class WorkingMemory:
+class WorkingMemory(LockedGate):
     """Shares out the budget, to accounts by turns, in the order of their requests. Thread-safe."""
 
     def __init__(self, total_bytes: int, *, wait_ms: int) -> None:
@@ -68,8 +57,7 @@ class WorkingMemory:
             total_bytes: of all requests together.
             wait_ms: how long a request waits for its part.
         """
-        self._gate: Gate[_Part] = Gate(total_bytes)
-        self._lock = Lock()
+        super().__init__(total_bytes)
         self.total_bytes: Final = total_bytes
         self.wait_s: Final = wait_ms / 1000
         """The time that a request waits, in seconds."""
@@ -82,48 +70,6 @@ class WorkingMemory:
     def work(self) -> Reservation:
         """The work of one request, a context: what `take_memory` reserves inside is given back at the end."""
         return Reservation(self)
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether requests wait for bytes that others hold."""
-        return bool(self._gate)
-
-    def waiting(self, account: Hashable) -> int:
-        """The number of requests of an account that wait."""
-        with self._lock:
-            return self._gate.waiting(account)
-
-    def ask(self, part: _Part, *, first: bool) -> None:
-        """Asks for bytes.
-
-        Args:
-            part: at most `total_bytes`.
-            first: whether others are holding bytes for this: those who hold some and wait for more go first.
-        """
-        with self._lock:
-            if self._gate.enter(part, first=first):
-                part.granted.set_result(None)
-            else:
-                self._gate.wait(part, first=first)
-
-    def withdraw(self, part: _Part) -> bool:
-        """Stops waiting; `False` if the bytes were granted meanwhile."""
-        with self._lock:
-            is_withdrawn = self._gate.withdraw(part)
-            granted = self._gate.grant()
-        _grant(granted)
-        return is_withdrawn
-
-    def give_back(self, size_bytes: int) -> None:
-        """Ends the use of granted bytes."""
-        with self._lock:
-            granted = self._gate.leave(size_bytes)
-        _grant(granted)
-
-
-def _grant(parts: list[_Part]) -> None:
-    for part in parts:
-        part.granted.set_result(None)
 
 
 class Reservation:
@@ -249,7 +195,7 @@ class Reservation:
         finally:
             self._waited_s += time.monotonic() - begun_s
 
-    def _ask(self, size_bytes: int) -> _Part | None:
+    def _ask(self, size_bytes: int) -> Turn | None:
         self._taken_bytes += size_bytes
         if self._taken_bytes <= max(_FREE_BYTES, self._held_bytes):
             return None
@@ -257,11 +203,11 @@ class Reservation:
         lacking = min(whole_steps, self._memory.total_bytes) - self._held_bytes
         if lacking <= 0:
             return None
-        part = _Part(lacking)
+        part = Turn(lacking)
         self._memory.ask(part, first=self._held_bytes > 0)
         return part
 
-    def _give_up(self, part: _Part) -> None:
+    def _give_up(self, part: Turn) -> None:
         if self._memory.withdraw(part):
             self._taken_bytes = self._held_bytes
             raise WorkingMemoryError(

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from floecat.gate import Gate
+import pytest
+
+from floecat.gate import FairQueue, Gate
 
 
 class Request(NamedTuple):
@@ -71,3 +73,52 @@ def test_one_more_than_may_wait_takes_the_place_of_the_account_with_most() -> No
     assert gate.wait(Request(5, "b")) == Request(5, "b")
     assert gate.open() == [Request(1), Request(4, "b")]
     assert len(gate) == 0
+
+
+def queue_of(*accounts: str) -> FairQueue[Request]:
+    queue: FairQueue[Request] = FairQueue()
+    for number, account in enumerate(accounts):
+        queue.append(Request(number, account))
+    return queue
+
+
+def drained(queue: FairQueue[Request]) -> list[Request]:
+    return [queue.popleft() for _ in range(len(queue))]
+
+
+def test_accounts_take_turns_and_each_keeps_its_order() -> None:
+    assert [item.number for item in drained(queue_of(*"aaaaabbc"))] == [0, 5, 7, 1, 6, 2, 3, 4]
+
+
+def test_an_account_that_comes_later_waits_for_one_turn_of_the_others() -> None:
+    queue = queue_of(*"aaaa")
+    assert queue.popleft().number == 0
+    queue.append(Request(9, "b"))
+    assert [item.number for item in drained(queue)] == [1, 9, 2, 3]
+
+
+def test_what_was_taken_out_comes_no_more() -> None:
+    queue = queue_of(*"aba")
+    for gone in (Request(0), Request(0), Request(1, "b"), Request(7, "c")):
+        queue.remove(gone)
+    assert (len(queue), list(queue)) == (1, [Request(2)])
+    assert drained(queue) == [Request(2)]
+    assert not queue
+
+
+@pytest.mark.parametrize(
+    ("accounts", "of", "expected"),
+    [
+        ("aaab", "c", Request(2)),
+        ("aaab", "b", Request(2)),
+        ("aabb", "b", None),
+        ("aaab", "a", None),
+        ("ab", "c", None),
+        ("aa", "c", Request(1)),
+        ("", "c", None),
+    ],
+)
+def test_room_is_made_by_the_account_with_most(accounts: str, of: str, expected: Request | None) -> None:
+    queue = queue_of(*accounts)
+    assert queue.make_room(of) == expected
+    assert len(queue) == len(accounts) - (expected is not None)

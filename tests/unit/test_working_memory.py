@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from floecat.errors import UnavailableError
-from floecat.fair_queue import name_account
+from floecat.gate import name_account
 from floecat.settings.limits import LimitSettings
 from floecat.store.entries.documents import compress, decompress
 from floecat.working_memory import WorkingMemory, WorkingMemoryError, take_memory, take_turn, without_waiting

@@ -16,3 +16,9 @@ def work(_: None, _step: Any) -> Iterator[int]:
     """Yields the process."""
     yield os.getpid()
     time.sleep(1_000)
+
+
+def endless(_: None, _step: Any) -> Iterator[int]:
+    """Yields the process again and again."""
+    while True:
+        yield os.getpid()

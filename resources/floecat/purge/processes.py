@@ -6,15 +6,13 @@ this process, which says before each batch whether the purge may go on.
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from floecat.child_process import ChildPool, PoolSetup, ProcessEndedError, Step
+from floecat.child_process import ChildPool, PoolSetup, ProcessEndedError, WorkStep
 from floecat.clock import SystemClock
 from floecat.entries.open_entries import EntryParts, open_entries
 from floecat.fileio.opening import open_fileio
@@ -43,12 +41,8 @@ class PurgeProcesses:
             settings: of this process. As many tables are purged at a time as there are threads for jobs.
             formats: names of the formats other than Iceberg.
         """
-        opening = pickle.dumps(partial(_open, settings, formats))
-        self._pool = ChildPool(
-            "purge",
-            lambda: PoolSetup(opening, sys.path, passed=(JobPostponedError,)),
-            most=settings.purge.worker_threads,
-        )
+        setup = PoolSetup(partial(_open, settings, formats), passed=(JobPostponedError,))
+        self._pool = ChildPool("purge", lambda: setup, most=settings.purge.worker_threads)
         self._is_on = False
 
     @property
@@ -109,7 +103,7 @@ def _open(settings: Settings, formats: tuple[str, ...]) -> _Opened:
     return _Opened(parts, open_table_purge(parts, settings, shared, {}))
 
 
-def _purge(sent: PurgeRequest, offer_ms: int, opened: _Opened, step: Step) -> Iterator[PurgeProgress]:
+def _purge(sent: PurgeRequest, offer_ms: int, opened: _Opened, step: WorkStep) -> Iterator[PurgeProgress]:
     """Runs in a process."""
     parts, purge = opened
 

@@ -59,7 +59,7 @@ def open_planner(
             threads=max(cores // count, 1),
             most_waiting=most_waiting,
             bounds=bounds,
-            disk=None if disk is None else (disk_folder, disk_bytes),
+            disk=(None if disk is None else disk_folder, disk_bytes),
         )
     local = local_planner(local_bytes, 1, bounds, disk)
     return Planner(local, others, in_process_bytes=in_process_bytes)

@@ -1,39 +1,35 @@
 """Processes that make plans, so that heavy ones do not hold the interpreter that answers loads.
 
-A process makes one plan at a time; other plans wait for a free one, and accounts take turns. Decoded
-manifests stay in the memory of the process, and a table's plans go to the process that planned it last if
-that one is free. Processes that no plan waits for decode manifests for one that finds few in memory.
+Decoded manifests stay in the memory of the process, and a table's plans go to the process that planned it
+last if that one is free. Processes that no plan waits for decode manifests for one that finds few in memory:
+it listens at a socket, where they connect and send what they decode.
 """
 
 from __future__ import annotations
 
 import pickle
-import socket
-import sys
+import secrets
 import threading
-import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from multiprocessing.reduction import send_handle
-from typing import Any, Final, TypeVar
+from functools import partial
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any, Final, NamedTuple, TypeVar
 
-from floecat.child_process import ChildProcess
-from floecat.errors import PlanStoppedError, UnavailableError
-from floecat.fair_queue import FairQueue, current_account
-from floecat.iceberg.values.bounds import Bounds
+from floecat.child_process import ChildPool, PoolSetup, WorkStep
+from floecat.errors import FloecatError, PlanStoppedError, UnavailableError
+from floecat.iceberg.values.bounds import Bounds, process_bounds
+from floecat.memory_budget import LruCache
+from floecat.planning.files.disk_cache import open_disk_cache
+from floecat.planning.files.scan_planning import local_planner
 from floecat.planning.files.scans import ScanPlan, Stop
 from floecat.planning.files.targets import ScanTarget
-from floecat.planning.files.worker import Failed, Job, NeedsHelp, Setup, Share
 from floecat.storage.catalog_storage import CatalogStorage
 
-__all__ = ["NICENESS", "PlanProcesses"]
+__all__ = ["PlanProcesses"]
 
 T = TypeVar("T")
-
-_PROGRAM: Final = "floecat.planning.files.worker"
-NICENESS: Final = 10
-"""Steps by which the priority of processes is below that of the one that starts them."""
 
 _KEEPS_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 """Decoding a manifest takes and frees megabytes, which glibc would return to the system each time."""
@@ -41,36 +37,7 @@ _KEEPS_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_TH
 _CHECK_S: Final = 0.05
 _STOP_S: Final = 5.0
 _START_S: Final = 30.0
-
-
-class _Process(ChildProcess):
-    """A process. Used by one thread at a time."""
-
-    def __init__(self, setup: Setup) -> None:
-        own, other = socket.socketpair()
-        with own, other:
-            super().__init__(_PROGRAM, setup, descriptors=[other.fileno()], environment=_KEEPS_MEMORY)
-            self._help: Connection[Any, Any] = Connection(own.detach())
-
-    def help(self, other: _Process, share: Share) -> None:
-        """Begins to decode manifests for a plan of another process."""
-        own_end, other_end = socket.socketpair()
-        with own_end, other_end:
-            self.connection.send(share)
-            send_handle(self.connection, own_end.fileno(), None)
-            send_handle(other._help, other_end.fileno(), None)
-
-    def end(self) -> int:
-        """See `ChildProcess`."""
-        self._help.close()
-        return super().end()
-
-
-class _Waiter:
-    """A plan that waits for a process."""
-
-    def __init__(self) -> None:
-        self.account: Final[Hashable] = current_account()
+_STORAGES: Final = 64
 
 
 class PlanProcesses:
@@ -84,7 +51,7 @@ class PlanProcesses:
         threads: int,
         most_waiting: int,
         bounds: Bounds,
-        disk: tuple[str | None, int] | None = None,
+        disk: tuple[str | None, int] = (None, 0),
     ) -> None:
         """Starts nothing yet: a process starts with the first plan that finds no free one.
 
@@ -96,16 +63,15 @@ class PlanProcesses:
             bounds: of manifests.
             disk: folder and bytes of a `DiskCache`.
         """
-        self._setup = Setup(
-            sys.path, memory_bytes // count, threads, NICENESS, pickle.dumps(bounds), *(disk or (None, 0))
+        opening = partial(_Opened, memory_bytes // count, threads, bounds, disk, secrets.token_bytes())
+        self._pool = ChildPool(
+            "planning",
+            lambda: PoolSetup(opening),
+            most=count,
+            most_waiting=most_waiting,
+            idle_s=None,  # they keep manifests
+            environment=_KEEPS_MEMORY,
         )
-        self._count = count
-        self._most_waiting = most_waiting
-        self._free: list[_Process] = []
-        self._started = 0
-        self._waiting: FairQueue[_Waiter] = FairQueue()
-        self._last: dict[str, _Process] = {}
-        self._changed = threading.Condition()
         self._closed = False
 
     def run(
@@ -116,154 +82,114 @@ class PlanProcesses:
         stop: Stop | None,
     ) -> Iterator[T]:
         """Yields what `work` makes of a plan; see `Planner.run`. Results must be taken without delay."""
-        job = Job(pickle.dumps(storage), pickle.dumps(target), pickle.dumps(work))
+        packed = pickle.dumps(storage)
+        over = threading.Event()
+        calls: list[_Call] = []
+
+        def check(call: _Call | None) -> None:
+            if self._closed:
+                raise UnavailableError("The service is stopping")
+            if stop is not None and stop():
+                raise PlanStoppedError("The plan was stopped")
+            if call is not None and not calls:
+                calls.append(call)
+                self._help(partial(_decode, packed, target, call), over)
+
         table = target.snapshots[0].manifest_list if target.snapshots else None
         folder = (table or "").rpartition("/")[0]
-        for is_retry in (False, True):
-            process = self._take(folder, stop)
-            helpers: list[_Process] = []
-            yielded = False
-            try:
-                for message in _messages(process.connection, job, stop):
-                    if helpers and self._waiting:
-                        self._dismiss(helpers)
-                    if isinstance(message, NeedsHelp):
-                        helpers = self._helpers(process, job, message.column_ids)
-                    elif message is not None:
-                        yielded = True
-                        yield message[0]
-            except (EOFError, ConnectionError):
-                process.end()
-                if yielded or is_retry:
-                    raise UnavailableError("The planning process ended; try again later") from None
-            else:
-                return
-            finally:
-                self._dismiss(helpers)
-                self._give_back(process, folder)
+        planning = partial(_plan, packed, target, work)
+        try:
+            yield from self._pool.run(planning, check, key=folder, every_s=_CHECK_S, stop_s=_STOP_S)
+        finally:
+            over.set()
 
     def close(self) -> None:
         """Ends all processes; plans that are being made fail."""
-        with self._changed:
-            self._closed = True
-            free, self._free = self._free, []
-            self._changed.notify_all()
-        for process in free:
-            process.end()
+        self._closed = True
+        self._pool.close()
 
-    def _take(self, folder: str, stop: Stop | None) -> _Process:
-        with self._changed:
-            if len(self._waiting) >= self._most_waiting:
-                raise UnavailableError(
-                    f"Too many scans are waiting to be planned: {self._most_waiting}"
-                    " (floecat.planning.most-waiting); try again later",
-                    retry_after_s=5,
-                )
-            waiter = _Waiter()
-            self._waiting.append(waiter)
-            try:
-                while not self._is_turn_of(waiter):
-                    self._changed.wait(_CHECK_S)
-                    if stop is not None and stop():
-                        raise PlanStoppedError("The plan was stopped")
-                if self._closed:
-                    raise UnavailableError("The service is stopping")
-                self._waiting.popleft()
-                return self._chosen(folder)
-            finally:
-                self._waiting.remove(waiter)  # where it had no turn
-                self._changed.notify_all()
+    def _help(self, decode: Callable[..., Iterator[None]], over: threading.Event) -> None:
+        """Has processes that nobody waits for decode a part of the manifests each, until the plan is over."""
 
-    def _is_turn_of(self, waiter: _Waiter) -> bool:
-        has_process = bool(self._free) or self._started < self._count
-        return self._closed or (has_process and next(iter(self._waiting)) is waiter)
+        def check(_: None) -> None:
+            if over.is_set() or self._pool.turns.is_waited_for:
+                raise PlanStoppedError("The help is no longer needed")
 
-    def _helpers(self, process: _Process, job: Job, column_ids: frozenset[int]) -> list[_Process]:
-        """Processes that nobody waits for, each decoding a part of the manifests of a plan."""
-        helpers: list[_Process] = []
-        with self._changed:
-            while not self._waiting and not self._closed and (self._free or self._started < self._count):
-                try:
-                    helpers.append(self._chosen(""))
-                except UnavailableError:
-                    break
-        for part, helper in enumerate(helpers, 1):
-            # one that has ended says so when it is dismissed
-            with suppress(OSError):
-                helper.help(process, Share(job.storage, job.target, column_ids, part, len(helpers)))
-        return helpers
+        def help(part: int) -> None:
+            with suppress(FloecatError):  # the plan does without
+                # one that is only starting takes a moment to stop
+                list(self._pool.run(partial(decode, (part, parts)), check, every_s=_CHECK_S, stop_s=_START_S))
 
-    def _dismiss(self, helpers: list[_Process]) -> None:
-        """Frees processes once they have stopped: one that is only starting takes a moment."""
-        while helpers:
-            threading.Thread(target=self._end_help, args=(helpers.pop(),), daemon=True).start()
-
-    def _end_help(self, helper: _Process) -> None:
-        _stop(helper.connection, _START_S)
-        self._give_back(helper)
-
-    def _chosen(self, folder: str) -> _Process:
-        while self._free:
-            last = self._last.get(folder)
-            process = last if last in self._free else self._free[0]
-            self._free.remove(process)
-            if process.is_alive:
-                return process
-            process.end()
-            self._started -= 1
-        try:
-            started = _Process(self._setup)
-        except OSError as error:
-            raise UnavailableError(f"A planning process cannot be started: {error.strerror}") from None
-        self._started += 1
-        return started
-
-    def _give_back(self, process: _Process, folder: str | None = None) -> None:
-        with self._changed:
-            if self._closed or not process.is_alive or process.connection.closed:
-                self._started -= 1
-                process.end()
-            else:
-                self._free.append(process)
-                if folder is not None:
-                    self._last[folder] = process
-                if len(self._last) > 1000:
-                    self._last.clear()
-            self._changed.notify_all()
+        parts = self._pool.turns.spare
+        for part in range(1, parts + 1):
+            threading.Thread(target=help, args=(part,), daemon=True).start()
 
 
-def _messages(connection: Connection[Any, Any], job: Job, stop: Stop | None) -> Iterator[Any]:
-    """Yields results, each in a tuple, and calls for help; None from time to time while nothing comes."""
-    connection.send(job)
-    done = False
-    try:
+class _Call(NamedTuple):
+    """A call for help: many manifests of a plan have to be decoded.
+
+    Attributes:
+        column_ids: columns whose metrics are needed.
+        address: of the socket to which decoded manifests may be sent.
+    """
+
+    column_ids: frozenset[int]
+    address: str
+
+
+class _Opened:
+    """What a process works with."""
+
+    def __init__(
+        self, memory_bytes: int, threads: int, bounds: Bounds, disk: tuple[str | None, int], key: bytes
+    ) -> None:
+        process_bounds.limits = bounds
+        self.planner = local_planner(memory_bytes, threads, bounds, open_disk_cache(*disk))
+        self.key = key
+        self.address = f"\0floecat-{secrets.token_hex(16)}"  # of no file
+        self._storages: LruCache[CatalogStorage] = LruCache(_STORAGES)
+        listener = Listener(self.address, "AF_UNIX", authkey=key)
+        threading.Thread(target=self._take_help, args=(listener,), daemon=True).start()
+
+    def storage(self, packed: bytes) -> CatalogStorage:
+        """A catalog's storage, with the connections that it has."""
+        return self._storages.get_or_make(packed, lambda: pickle.loads(packed), lambda _: 1)  # noqa: S301
+
+    def _take_help(self, listener: Listener) -> None:
         while True:
-            while not connection.poll(_CHECK_S):
-                if stop is not None and stop():
-                    raise PlanStoppedError("The plan was stopped")
-                yield None
-            message = connection.recv()
-            done = not isinstance(message, tuple | NeedsHelp)
-            if isinstance(message, Failed):
-                raise message.error
-            if done:
-                return
-            yield message
-            if stop is not None and stop():
-                raise PlanStoppedError("The plan was stopped")
-    finally:
-        if not done:
-            _stop(connection)
+            with suppress(AuthenticationError, EOFError, ConnectionError):
+                threading.Thread(target=self._keep, args=(listener.accept(),), daemon=True).start()
+
+    def _keep(self, other: Connection[Any, Any]) -> None:
+        """Keeps what another process decodes."""
+        with other, suppress(EOFError, ConnectionError):
+            storage, table_uuid = other.recv()
+            while True:
+                self.planner.manifests.keep(self.storage(storage), table_uuid, *other.recv())
 
 
-def _stop(connection: Connection[Any, Any], within_s: float = _STOP_S) -> None:
-    """Ends a job in the middle; closes the connection if that takes too long."""
-    try:
-        connection.send(None)
-        until = time.monotonic() + within_s
-        while connection.poll(max(until - time.monotonic(), 0)):
-            if not isinstance(connection.recv(), tuple | NeedsHelp):
-                return
-    except (EOFError, OSError):
-        pass
-    connection.close()
+def _plan(
+    storage: bytes,
+    target: ScanTarget,
+    work: Callable[[ScanPlan], Iterator[T]],
+    opened: _Opened,
+    step: WorkStep,
+) -> Iterator[T]:
+    """Runs in a process."""
+
+    def call(column_ids: frozenset[int]) -> None:
+        step(_Call(column_ids, opened.address))
+
+    yield from work(opened.planner.plan(opened.storage(storage), target, step.is_stopped, call))
+
+
+def _decode(
+    storage: bytes, target: ScanTarget, call: _Call, part: tuple[int, int], opened: _Opened, step: WorkStep
+) -> Iterator[None]:
+    """Runs in a process that helps, until all manifests are decoded, or it is stopped, or the plan ends."""
+    decoded = opened.planner.decode(opened.storage(storage), target, call.column_ids, part, step.is_stopped)
+    with suppress(EOFError, ConnectionError), Client(call.address, "AF_UNIX", opened.key) as other:
+        other.send((storage, target.table_uuid))
+        for each in decoded:
+            other.send(each)
+    yield from ()

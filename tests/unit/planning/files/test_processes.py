@@ -16,7 +16,7 @@ from typing import TypeVar
 import pytest
 
 from floecat.errors import FileMissingError, PlanStoppedError, UnavailableError
-from floecat.fair_queue import name_account
+from floecat.gate import name_account
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.bounds import Bounds, process_bounds
 from floecat.planning.files.planner import Planner, open_planner
@@ -122,7 +122,7 @@ def test_errors_of_the_catalog_come_back(planner: Planner, table: RandomTable, t
 
 
 def test_other_errors_name_no_content(planner: Planner, table: RandomTable) -> None:
-    with pytest.raises(UnavailableError, match=r"^Planning failed: ZeroDivisionError$"):
+    with pytest.raises(UnavailableError, match=r"^internal error: ZeroDivisionError$"):
         list(run(planner, table, failing))
 
 
@@ -283,8 +283,21 @@ def test_a_process_that_helps_goes_to_the_next_plan(two: Planner, tmp_path: Path
     assert not helped.is_alive()
 
 
+def test_a_plan_fails_when_the_service_stops(table: RandomTable) -> None:
+    planner = open_planner(local_bytes=1 << 20, processes=1, memory_bytes=64 << 20, in_process_bytes=0)
+    results = run(planner, table, endless)
+    next(results)
+    planner.close()
+    with pytest.raises(UnavailableError, match="The service is stopping"):
+        list(results)
+
+
 def test_too_many_plans_are_refused(table: RandomTable) -> None:
     planner = open_planner(local_bytes=1 << 20, processes=1, in_process_bytes=0, most_waiting=0)
-    with pytest.raises(UnavailableError, match=r"floecat\.planning\.most-waiting"):
+    holding = run(planner, table, endless)
+    next(holding)
+    with pytest.raises(UnavailableError, match=r"process: 0 \(floecat\.planning\.most-waiting\)"):
         list(run(planner, table))
+    holding.close()
+    assert list(run(planner, table)) == plan_table(new_planner(), table.metadata)
     planner.close()

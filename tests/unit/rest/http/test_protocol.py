@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from floecat.fair_queue import current_account, name_account
+from floecat.gate import current_account, name_account
 from floecat.settings import Duration
 from floecat.settings.limits import LimitSettings
 from floecat_rest.http.connections import Connections

@@ -13,7 +13,7 @@ import pytest
 from litestar.handlers import HTTPRouteHandler
 
 from floecat.errors import StoreUnavailableError, UnavailableError
-from floecat.fair_queue import name_account
+from floecat.gate import name_account
 from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import WorkingMemory, take_memory

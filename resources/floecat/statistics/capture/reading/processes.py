@@ -7,9 +7,7 @@ checks now and then whether the work of another one may go on.
 
 from __future__ import annotations
 
-import pickle
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -32,6 +30,7 @@ _ENVIRONMENT: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 """The other allocators of Arrow take memory in advance, and a process has a bound."""
 
 _CHECK_S: Final = 0.2
+_STOP_S: Final = 1.0
 _TIME_OVER: Final = "it takes more processor time than a file may (floecat.statistics.file-processor-time)"
 
 
@@ -74,8 +73,8 @@ class CaptureProcesses:
         self._pool = ChildPool("capture", self._setup, environment=_ENVIRONMENT)
 
     def _setup(self) -> PoolSetup:
-        opening = pickle.dumps(partial(_prepare, process_bounds.limits))
-        return PoolSetup(opening, sys.path, memory_bytes=self._memory_bytes, processor_s=self._processor_s)
+        opening = partial(_prepare, process_bounds.limits)
+        return PoolSetup(opening, memory_bytes=self._memory_bytes, processor_s=self._processor_s)
 
     def close(self) -> None:
         """Ends the processes that do nothing; the others end with their work."""
@@ -97,7 +96,9 @@ class CaptureProcesses:
         if is_small:
             return work(check)
         try:
-            (result,) = self._pool.run(partial(_work, work), lambda done: check(done or 0), every_s=_CHECK_S)
+            (result,) = self._pool.run(
+                partial(_work, work), lambda done: check(done or 0), every_s=_CHECK_S, stop_s=_STOP_S
+            )
         except ProcessEndedError as error:
             if error.signal is None:
                 # one that can be pickled: Spark's tasks hand it to their driver

@@ -61,18 +61,11 @@ class ScanPlanner:
     """Plans scans in this process. Thread-safe.
 
     Attributes:
-        manifests: decoded manifests in memory.
+        manifests: decoded manifests in memory, which `threads` threads decode.
         lists: manifest lists in memory.
     """
 
     def __init__(self, manifests: ManifestCache, lists: ManifestLists, threads: int) -> None:
-        """Takes caches.
-
-        Args:
-            manifests: of decoded manifests.
-            lists: of manifest lists.
-            threads: how many decode manifests.
-        """
         self.manifests = manifests
         self.lists = lists
         self._threads = threads

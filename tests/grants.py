@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from floecat.auth.authorizer import Check, Privilege, Securable
+from floecat.auth.authorizer import Check, Found, Privilege, Securable
 from floecat.auth.principals import Principal
 from floecat.store.database.engine import Connection
 
@@ -37,7 +37,9 @@ class Grants:
         """Denies exactly these, whatever is granted."""
         self._denied = set(checks)
 
-    def allowed(self, principal: Principal, checks: Sequence[Check], /) -> Sequence[bool]:
+    def allowed(
+        self, principal: Principal, checks: Sequence[Check], _found: Found | None = None, /
+    ) -> Sequence[bool]:
         """Whether a grant says so."""
         self.asked += checks
         return [check not in self._denied and self._is_granted(principal, *check) for check in checks]

@@ -11,11 +11,12 @@ import uuid_utils.compat as uuids
 
 from floecat.access.paths import find_paths
 from floecat.access.rights import Rights, grantees
-from floecat.auth.authorizer import Check
+from floecat.auth.authorizer import Check, Found, Securable
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.store.access import grants, principals
+from floecat.store.access.places import Place
 from floecat.store.access.principals import PrincipalRow
 from floecat.store.database.engine import Connection, Store
 
@@ -43,18 +44,48 @@ class StoredAuthorizer:
         self._operators = operators
         self._kept: LruCache[Any] = memory.cache("access")
 
-    def allowed(self, principal: Principal, checks: Sequence[Check], /) -> Sequence[bool]:
-        """See `Authorizer.allowed`. Two statements, and more only after access has changed."""
+    def allowed(
+        self, principal: Principal, checks: Sequence[Check], found: Found | None = None, /
+    ) -> Sequence[bool]:
+        """See `Authorizer.allowed`.
+
+        Two statements, none with what was found; more only after access has changed.
+        """
         if self.is_operator(principal):
             return (True,) * len(checks)
+        if found is not None:
+            return self._of_found(principal, checks, found)
         with self._store.read() as conn:
-            version, paths = find_paths(conn, principal.account_id, [securable for _, securable in checks])
-            if version is None:  # the account has nothing, so far
-                return (False,) * len(checks)
-            rights = self.rights(conn, principal, version)
-            return [
-                rights.has(privilege, path.places) for (privilege, _), path in zip(checks, paths, strict=True)
-            ]
+            return self._by_names(conn, principal, checks)
+
+    def _by_names(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
+        version, paths = find_paths(conn, principal.account_id, [securable for _, securable in checks])
+        if version is None:  # the account has nothing, so far
+            return (False,) * len(checks)
+        rights = self.rights(conn, principal, version)
+        return [
+            rights.has(privilege, path.places) for (privilege, _), path in zip(checks, paths, strict=True)
+        ]
+
+    def _of_found(self, principal: Principal, checks: Sequence[Check], found: Found) -> Sequence[bool]:
+        conn, account = found.conn, principal.account_id
+        key = (account.int, found.access_version, found.namespace_id)
+        # parents never change, and their owners only with the version
+        above: tuple[Place, ...] | None = self._kept.get(key)
+        if above is None:
+            _, securable = checks[-1]
+            namespace = Securable("namespace", securable.catalog, securable.namespace)
+            _, (path,) = find_paths(conn, account, [namespace])
+            above = path.places
+            if above[-1].id != found.namespace_id:  # dropped since, and made again
+                return self._by_names(conn, principal, checks)
+            self._kept.put(key, above, _ROW_BYTES * len(above))
+        rights = self.rights(conn, principal, found.access_version)
+        whole = (*above, Place(found.entry_id, found.owner_id))
+        return [
+            rights.has(privilege, whole if each.name is not None else whole[: 2 + len(each.namespace)])
+            for privilege, each in checks
+        ]
 
     def is_operator(self, principal: Principal) -> bool:
         """Whether the token says that the principal may do everything in its account."""

@@ -1,14 +1,14 @@
 """Authorisation: who may do what with which part of a catalog.
 
-The kernel asks an `Authorizer` where it resolves a name, before it looks the name up. So a refusal is the
-same whether or not something has the name: it never tells what exists.
+The kernel asks an `Authorizer` where it resolves a name, before it looks the name up, or after it with what
+was found. A refusal is the same whether or not something has the name: it never tells what exists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -24,6 +24,7 @@ __all__ = [
     "AllowAll",
     "Authorizer",
     "Check",
+    "Found",
     "Privilege",
     "Securable",
     "SecurableKind",
@@ -105,14 +106,33 @@ Check: TypeAlias = tuple[Privilege, Securable]
 """A question to the authorizer."""
 
 
+class Found(NamedTuple):
+    """What the statement of a look-up says of the table or view that questions are about."""
+
+    conn: Connection
+    """Of the look-up, for what else has to be read."""
+    access_version: int
+    """Of the account, at that moment."""
+    namespace_id: UUID
+    entry_id: UUID
+    owner_id: UUID | None
+
+
 class Authorizer(Protocol):
     """Decides what principals may do."""
 
-    def allowed(self, principal: Principal, checks: Sequence[Check], /) -> Sequence[bool]:
+    def allowed(
+        self, principal: Principal, checks: Sequence[Check], found: Found | None = None, /
+    ) -> Sequence[bool]:
         """Whether a principal has each of the privileges, in the order of the questions.
 
         May read the store and must be thread-safe. On the event loop it is asked only where the store is a
         local file. Decisions are asked for again with every request: nothing above keeps them.
+
+        Args:
+            principal: who asks.
+            checks: the questions.
+            found: what they are about, if it was looked up: the answer is the same without.
 
         Raises:
             StoreUnavailableError: it cannot be decided now, so nothing is done.
@@ -127,7 +147,9 @@ class Authorizer(Protocol):
 class AllowAll:
     """Every principal may do everything in its account."""
 
-    def allowed(self, _principal: Principal, checks: Sequence[Check], /) -> Sequence[bool]:
+    def allowed(
+        self, _principal: Principal, checks: Sequence[Check], _found: Found | None = None, /
+    ) -> Sequence[bool]:
         """Always."""
         return (True,) * len(checks)
 
@@ -136,13 +158,15 @@ class AllowAll:
         return None
 
 
-def check_allowed(authorizer: Authorizer, principal: Principal, checks: Sequence[Check]) -> None:
+def check_allowed(
+    authorizer: Authorizer, principal: Principal, checks: Sequence[Check], found: Found | None = None
+) -> None:
     """Refuses what a principal may not do.
 
     Raises:
         ForbiddenError: a privilege is missing; the message names the first one and its securable.
     """
-    answers = authorizer.allowed(principal, checks)
+    answers = authorizer.allowed(principal, checks, found)
     if all(answers) and len(answers) == len(checks):
         return
     for check, allowed in zip(checks, answers, strict=True):

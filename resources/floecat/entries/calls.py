@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import AllowAll, Authorizer, Check, Securable, check_allowed
+from floecat.auth.authorizer import AllowAll, Authorizer, Check, Found, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.compression.pieces import Piece
 from floecat.errors import BadRequestError
@@ -94,13 +94,17 @@ class Call(msgspec.Struct, frozen=True):
         """
         return cls(Principal(name, catalog.account_id), catalog, AllowAll())
 
-    def check(self, *checks: Check) -> None:
+    def check(self, *checks: Check, found: Found | None = None) -> None:
         """Refuses what the principal may not do, in one question to the authorizer.
+
+        Args:
+            checks: the privileges.
+            found: what they are about, if it was looked up.
 
         Raises:
             ForbiddenError: a privilege is missing.
         """
-        check_allowed(self.authorizer, self.principal, checks)
+        check_allowed(self.authorizer, self.principal, checks, found)
 
     def allowed(self, checks: Sequence[Check]) -> Sequence[bool]:
         """Whether the principal has each of the privileges."""

@@ -1,8 +1,8 @@
 """Entries with their metadata documents: one statement a look-up, memory where it can serve.
 
 An entry is what a name in a namespace stands for, a table or a view. Each look-up names the privilege that it
-is for, and asks for it before it looks. A state of an entry names the same bytes for ever, so a cached
-document is never wrong.
+is for, and asks for it with what it found, before it tells anything. A state of an entry names the same bytes
+for ever, so a cached document is never wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import Privilege
+from floecat.auth.authorizer import Found, Privilege
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, EntryKind, Labels
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -178,18 +178,24 @@ class Entries:
         known, document = self._held(catalog, identifier)
         if document is None:
             return None
-        # in one question: the call of a fast load was made from memory, without one
-        call.check(
-            (Privilege.USE_CATALOG, call.on_catalog()), (privilege, call.on_entry("table", identifier))
-        )
         row = document.row_of(catalog.id, identifier)
         if row is None:
             row = tables.load(conn, catalog.id, identifier, known)
             if row is None or row.document is not None:
                 return None
             document.seen(identifier, row)
-        elif tables.state(conn, row.id) != row.state:
-            return None
+            owner_id, access_version = row.owner_id, row.access_version
+        else:
+            now = tables.state(conn, row.id)
+            if now is None or now[0] != row.state:
+                return None
+            _, owner_id, access_version = now
+        # in one question: the call of a fast load was made from memory, without one
+        call.check(
+            (Privilege.USE_CATALOG, call.on_catalog()),
+            (privilege, call.on_entry("table", identifier)),
+            found=Found(conn, access_version, row.namespace_id, row.id, owner_id),
+        )
         return Entry(identifier, row, document) if row.kind == "table" else None
 
     def find_view(
@@ -217,13 +223,18 @@ class Entries:
             ForbiddenError: the principal does not have one of the privileges.
         """
         catalog = call.catalog
-        call.check(*((privilege, call.on_entry("table", name)) for privilege, name in wanted))
         identifiers = dict.fromkeys(name for _, name in wanted)
         held = {identifier: self._held(catalog, identifier) for identifier in identifiers}
         with self._store.read() as conn:
             rows = tables.load_many(
                 conn, catalog.id, [(identifier, known) for identifier, (known, _) in held.items()]
             )
+            for name, row in rows.items():
+                checks = [(each, call.on_entry("table", name)) for each, of in wanted if of == name]
+                call.check(*checks, found=_found(conn, row))
+        missing = [(each, call.on_entry("table", name)) for each, name in wanted if name not in rows]
+        if missing:
+            call.check(*missing)
         return {
             identifier: self._entry(catalog, identifier, row, held[identifier][1], _MODELS[row.kind])
             for identifier, row in rows.items()
@@ -247,30 +258,35 @@ class Entries:
     def _find(
         self, call: Call, identifier: TableIdentifier, privilege: Privilege, kind: EntryKind, model: type[V]
     ) -> Entry[V] | None:
-        call.check((privilege, call.on_entry(kind, identifier)))
         catalog = call.catalog
         known, document = self._held(catalog, identifier)
         if document is None or fragment_size(document.pieces) > _AT_ONCE_BYTES:
             self._store.check_may_wait()
         if document is None:
             with self._cold[hash(identifier) % _STRIPES]:
-                return self._load(catalog, identifier, kind, model)
-        return self._load(catalog, identifier, kind, model, known, document)
+                return self._load(call, identifier, privilege, kind, model)
+        return self._load(call, identifier, privilege, kind, model, known, document)
 
     def _load(
         self,
-        catalog: Catalog,
+        call: Call,
         identifier: TableIdentifier,
-        kind: str,
+        privilege: Privilege,
+        kind: EntryKind,
         model: type[V],
         known: tables.EntryState | None = None,
         document: Document[V] | None = None,
     ) -> Entry[V] | None:
+        catalog = call.catalog
         if document is None:  # another thread may have loaded it while this one waited
             known, document = self._held(catalog, identifier)
         with self._store.read() as conn:
             row = tables.load(conn, catalog.id, identifier, known)
+            check = (privilege, call.on_entry(kind, identifier))
+            if row is not None and row.kind == kind:
+                call.check(check, found=_found(conn, row))
         if row is None or row.kind != kind:
+            call.check(check)
             return None
         if row.document is not None:  # another process has replaced what is in memory
             self._store.check_may_wait()
@@ -304,6 +320,10 @@ class Entries:
 
 
 _MODELS: dict[str, type[Any]] = {"table": TableMetadata, "view": ViewMetadata}
+
+
+def _found(conn: Connection, row: EntryRow) -> Found:
+    return Found(conn, row.access_version, row.namespace_id, row.id, row.owner_id)
 
 
 def _key(state: tables.EntryState) -> tuple[int, int, str]:

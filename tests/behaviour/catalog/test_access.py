@@ -291,10 +291,46 @@ def test_mistakes_are_named(lake: Lake) -> None:
             lake.access.create_role(account, name, "op")
 
 
-def test_a_question_costs_two_statements(lake: Lake) -> None:
+def test_a_load_asks_with_what_it_found(lake: Lake) -> None:
     lake.grant("principal:ada", P.USE_CATALOG, P.READ_TABLE)
     ada = lake.call("ada")
-    lake.load(ada)
+    for _ in range(2):
+        with lake.kernel.store.count_statements() as counter:
+            lake.load(ada)
+    assert counter.statements == 1
     with lake.kernel.store.count_statements() as counter:
         ada.check((P.READ_TABLE, on(T)))
     assert counter.statements == 2
+    lake.revoke("principal:ada", P.READ_TABLE)
+    with lake.kernel.store.count_statements() as counter, pytest.raises(ForbiddenError):
+        lake.load(ada)
+    assert counter.statements <= 6  # the rights of the new version, once
+
+
+def test_a_namespace_that_was_made_again_has_no_grants_of_the_old_one(lake: Lake) -> None:
+    lake.grant("principal:ada", P.USE_CATALOG)
+    lake.grant("principal:ada", P.READ_TABLE, on=ns("raw", "events"))
+    ada = lake.call("ada")
+    lake.load(ada)
+    lake.kernel.catalog.tables.drop(lake.operator, T, purge=False)
+    lake.kernel.catalog.namespaces.drop(lake.operator, T.namespace)
+    lake.kernel.catalog.namespaces.create(lake.operator, T.namespace, {})
+    lake.create(lake.operator, T)
+    with pytest.raises(ForbiddenError):
+        lake.load(ada)
+
+
+def test_a_new_owner_of_a_parent_may_with_the_next_request(lake: Lake) -> None:
+    lake.grant("principal:ada", P.USE_CATALOG)
+    ada = lake.call("ada")
+    for _ in range(2):
+        with pytest.raises(ForbiddenError):
+            lake.load(ada)
+        lake.load(lake.operator)
+    lake.access.set_owner(ada.catalog.account_id, ns("raw"), "principal:ada", "op")
+    lake.load(ada)
+    lake.access.set_owner(ada.catalog.account_id, ns("raw"), "principal:bob", "op")
+    with pytest.raises(ForbiddenError):
+        lake.load(ada)
+    lake.access.set_owner(ada.catalog.account_id, on(T), "principal:ada", "op")
+    lake.load(ada)

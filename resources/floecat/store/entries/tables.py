@@ -19,6 +19,8 @@ from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import PerDialect
 from floecat.store.database.statements import LIMIT, NO_LIMIT, can_exist, decode_texts, encode_rows
 from floecat.store.entries.documents import has_metadata
+from floecat.store.schema import accounts as _accounts
+from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import metadata_documents as _documents
 from floecat.store.schema import namespaces as _namespaces
@@ -78,6 +80,8 @@ class EntryRow(msgspec.Struct, frozen=True):
     """Id of a principal or role."""
     size_bytes: int | None = None
     """Size of the metadata document as JSON; `None` where documents were not looked at."""
+    access_version: int = 0
+    """Of its account; 0 where documents were not looked at."""
     document: bytes | None = None
     """The metadata document as `store.entries.documents` compresses it; `None` where it was not asked for."""
 
@@ -169,10 +173,14 @@ def get(conn: Connection, entry_id: UUID) -> EntryRow | None:
     return None if row is None else EntryRow(*row)
 
 
-def state(conn: Connection, entry_id: UUID) -> EntryState | None:
-    """The state of an entry, to check whether the row is unchanged; `None` if there is no such entry."""
+def state(conn: Connection, entry_id: UUID) -> tuple[EntryState, UUID | None, int] | None:
+    """The state of an entry, to check whether it is unchanged, its owner, and its account's access version.
+
+    Returns:
+        None if there is no such entry.
+    """
     row = conn.first(_STATE, {"id": entry_id})
-    return None if row is None else EntryState(entry_id, *row)
+    return None if row is None else (EntryState(entry_id, row[0], row[1]), row[2], row[3])
 
 
 def document(conn: Connection, entry_id: UUID) -> bytes | None:
@@ -285,6 +293,12 @@ _ENTRY_COLUMNS: Final = (
     _entries.c.format,
     _entries.c.owner_id,
 )
+_ACCESS_VERSION: Final = (
+    sa.select(_accounts.c.access_version)
+    .join(_catalogs, _catalogs.c.account_id == _accounts.c.id)
+    .where(_catalogs.c.id == _entries.c.catalog_id)
+    .scalar_subquery()
+)
 _NAMED: Final = (
     _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
     _namespaces.c.physical_name == sa.bindparam("physical_name"),
@@ -313,6 +327,7 @@ _LOAD: Final = (
     sa.select(
         *_ENTRY_COLUMNS,
         _documents.c.size_bytes,
+        _ACCESS_VERSION,
         _unless_known(
             sa.bindparam("known_id", type_=sa.Uuid()),
             sa.bindparam("known_version", type_=sa.BigInteger()),
@@ -340,6 +355,7 @@ def _load_wanted(
         sa.select(
             *_ENTRY_COLUMNS,
             _documents.c.size_bytes,
+            _ACCESS_VERSION,
             _unless_known(
                 as_id(wanted.c.known_id),
                 sa.cast(wanted.c.known_version, sa.BigInteger()),
@@ -394,9 +410,9 @@ def _load_many_postgresql() -> sa.Executable:
 
 
 _LOAD_MANY: Final = PerDialect(_load_many_sqlite(), _load_many_postgresql())
-_STATE: Final = sa.select(_entries.c.version, _entries.c.metadata_location).where(
-    _entries.c.id == sa.bindparam("id")
-)
+_STATE: Final = sa.select(
+    _entries.c.version, _entries.c.metadata_location, _entries.c.owner_id, _ACCESS_VERSION
+).where(_entries.c.id == sa.bindparam("id"))
 _GET: Final = sa.select(*_ENTRY_COLUMNS).where(_entries.c.id == sa.bindparam("id"))
 _DOCUMENT: Final = sa.select(_documents.c.body).where(_documents.c.entry_id == sa.bindparam("id"))
 _NAMES: Final = (

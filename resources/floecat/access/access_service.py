@@ -9,7 +9,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.access.paths import Path, find_paths
-from floecat.access.rights import IMPLIED_BY, OWNER, Reason, Rights, group
+from floecat.access.rights import IMPLIED_BY, OWNER, Grantees, Reason, group, reasons
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.auth.principals import Principal
@@ -237,12 +237,16 @@ class AccessService:
             return AccessExplanation(True, ("its token names the group of operators",))
         with self._store.read() as conn:
             version, (path,) = find_paths(conn, account_id, [on])
-            rights = self._authorizer.rights(conn, principal, version or 0)
+            grantees = self._authorizer.grantees(conn, principal, version or 0)
+            rows = grants.of_securables(conn, [place.id for place in path.places])
             named = _Names(conn, account_id)
             row = principals.find(conn, account_id, principal.issuer, principal.name)
             if row is not None and row.disabled:
                 return AccessExplanation(False, (f"principal {principal.name} is disabled",))
-            found = [_told(reason, path, rights, named) for reason in rights.reasons(privilege, path.places)]
+            found = [
+                _told(reason, path, grantees, named)
+                for reason in reasons(privilege, grantees, path.places, rows)
+            ]
         if found:
             return AccessExplanation(True, tuple(found))
         needed = " or ".join([privilege, *sorted(IMPLIED_BY.get(privilege, ()))])
@@ -369,12 +373,12 @@ def _below(members: Sequence[tuple[UUID, str]], grantee: str) -> Iterator[tuple[
         waiting += [(member, *path) for role, member in members if str(role) == of and member not in path]
 
 
-def _told(reason: Reason, path: Path, rights: Rights, named: _Names) -> str:
+def _told(reason: Reason, path: Path, grantees: Grantees, named: _Names) -> str:
     step = path.steps[reason.step][0]
     through = []
     grantee: str | None = reason.grantee
     while grantee is not None:
         through.append(named.of(grantee))
-        grantee = rights.grantees[grantee]
+        grantee = grantees.via[grantee]
     what = "owner of" if reason.privilege == OWNER else f"{reason.privilege} on"
     return f"{' in '.join(reversed(through))} has {what} {step}".replace("has owner of", "is owner of")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -11,13 +11,16 @@ import msgspec
 
 from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
+from floecat.store.access.grants import GrantRow
 from floecat.store.access.places import Place
 from floecat.store.access.principals import PrincipalRow
 
-__all__ = ["IMPLIED_BY", "OWNER", "Reason", "Rights", "grantees", "group"]
+__all__ = ["ALL", "IMPLIED_BY", "OWNER", "Grantees", "Reason", "group", "held", "reasons", "with_implied"]
 
 OWNER: Final = "owner"
 """Stands for the privilege in reasons: an owner may do everything with a thing, and below."""
+
+ALL: Final = frozenset[str](Privilege)
 
 IMPLIED_BY: Final[Mapping[Privilege, frozenset[Privilege]]] = {
     Privilege.USE_CATALOG: frozenset({Privilege.MANAGE_CATALOG}),
@@ -29,7 +32,43 @@ IMPLIED_BY: Final[Mapping[Privilege, frozenset[Privilege]]] = {
     Privilege.READ_CONNECTORS: frozenset({Privilege.MANAGE_CONNECTORS}),
     Privilege.READ_JOBS: frozenset({Privilege.MANAGE_JOBS}),
 }
-"""Privileges that hold one more: an engine that may write a table must load it."""
+"""Privileges with those that hold them, too: an engine that may write a table must load it."""
+
+
+class Grantees(msgspec.Struct, frozen=True):
+    """All that a principal has rights by."""
+
+    via: Mapping[str, str | None]
+    """It, its groups and its roles as the store writes them, each with the member that makes it one."""
+    ids: frozenset[UUID]
+    """Those of them that may own something."""
+
+    @classmethod
+    def of(
+        cls, principal: Principal, row: PrincipalRow | None, members: Iterable[tuple[UUID, str]]
+    ) -> Grantees:
+        """Those of a principal.
+
+        Args:
+            principal: whose groups its token names.
+            row: its row, if it has one; a disabled principal has rights by nothing.
+            members: every role with each of its members.
+        """
+        if row is not None and row.disabled:
+            return cls({}, frozenset())
+        roles: defaultdict[str, list[str]] = defaultdict(list)
+        for role_id, member in members:
+            roles[member].append(str(role_id))
+        found: dict[str, str | None] = {} if row is None else {str(row.id): None}
+        found |= dict.fromkeys(map(group, principal.groups))
+        waiting = list(found)
+        for grantee in waiting:  # grows meanwhile
+            for role in roles[grantee]:
+                if role not in found:
+                    found[role] = grantee
+                    waiting.append(role)
+        groups = set(map(group, principal.groups))
+        return cls(found, frozenset(UUID(each) for each in found if each not in groups))
 
 
 class Reason(NamedTuple):
@@ -42,61 +81,50 @@ class Reason(NamedTuple):
     """Which place of the path has the grant."""
 
 
-class Rights(msgspec.Struct, frozen=True):
-    """The rights of a principal at one version of its account's access."""
-
-    grantees: Mapping[str, str | None]
-    """It, its groups and its roles, in the order of reasons, each with the member that makes it one."""
-    of_grantee: Callable[[str], Mapping[UUID, frozenset[str]]]
-
-    def has(self, privilege: Privilege, path: Sequence[Place]) -> bool:
-        """Whether it has a privilege on the last place of a path, by itself or by one above."""
-        return next(self.reasons(privilege, path), None) is not None
-
-    def reasons(self, privilege: Privilege, path: Sequence[Place]) -> Iterator[Reason]:
-        """Everything that gives it a privilege."""
-        for grantee in self.grantees:
-            granted = self.of_grantee(grantee)
-            for step, place in enumerate(path):
-                if place.owner is not None and str(place.owner) == grantee:
-                    yield Reason(grantee, OWNER, step)
-                for each in sorted(granted.get(place.id, ())):
-                    if each == privilege or each in _implying(privilege):
-                        yield Reason(grantee, each, step)
-
-
-def grantees(
-    principal: Principal, row: PrincipalRow | None, members: Iterable[tuple[UUID, str]]
-) -> dict[str, str | None]:
-    """All that a principal has rights by.
-
-    Args:
-        principal: whose groups its token names.
-        row: its row, if it has one; a disabled principal has rights by nothing.
-        members: every role with each of its members.
-    """
-    if row is not None and row.disabled:
-        return {}
-    roles: defaultdict[str, list[str]] = defaultdict(list)
-    for role_id, member in members:
-        roles[member].append(str(role_id))
-    found: dict[str, str | None] = dict.fromkeys(map(group, principal.groups))
-    if row is not None:
-        found = {str(row.id): None, **found}
-    waiting = list(found)
-    for grantee in waiting:  # grows meanwhile
-        for role in roles[grantee]:
-            if role not in found:
-                found[role] = grantee
-                waiting.append(role)
-    return found
-
-
 def group(name: str) -> str:
     """A group of tokens as a grantee."""
     return f"group:{name}"
 
 
-def _implying(privilege: Privilege) -> frozenset[Privilege]:
-    direct = IMPLIED_BY.get(privilege, frozenset())
-    return direct.union(*map(_implying, direct))
+def with_implied(privileges: Iterable[str]) -> frozenset[str]:
+    """Privileges with those that they hold."""
+    given = set(privileges)
+    for privilege, holders in IMPLIED_BY.items():
+        if not given.isdisjoint(holders):
+            given.add(privilege)
+    return frozenset(given)
+
+
+def held(
+    grantees: Grantees, path: Sequence[Place], rows: Iterable[tuple[UUID, str, str]]
+) -> tuple[frozenset[str], ...]:
+    """The privileges on each place of a path, with those that come from above.
+
+    Args:
+        grantees: of a principal.
+        path: from the account inward.
+        rows: grants on any of the places: its id, grantee, privilege.
+    """
+    granted: defaultdict[UUID, set[str]] = defaultdict(set)
+    for place_id, grantee, privilege in rows:
+        if grantee in grantees.via:
+            granted[place_id].add(privilege)
+    found: list[frozenset[str]] = []
+    above: frozenset[str] = frozenset()
+    for place in path:
+        above = ALL if place.owner in grantees.ids else above | with_implied(granted[place.id])
+        found.append(above)
+    return tuple(found)
+
+
+def reasons(
+    privilege: Privilege, grantees: Grantees, path: Sequence[Place], rows: Iterable[GrantRow]
+) -> Iterator[Reason]:
+    """Everything that gives a principal a privilege on the last place of a path."""
+    steps = {place.id: step for step, place in enumerate(path)}
+    for step, place in enumerate(path):
+        if place.owner in grantees.ids:
+            yield Reason(str(place.owner), OWNER, step)
+    for row in rows:
+        if row.grantee in grantees.via and privilege in with_implied({row.privilege}):
+            yield Reason(row.grantee, row.privilege, steps[row.securable_id])

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
+import msgspec
 import uuid_utils.compat as uuids
 
-from floecat.access.paths import find_paths
-from floecat.access.rights import Rights, grantees
+from floecat.access.paths import Path, find_paths
+from floecat.access.rights import ALL, Grantees, held, with_implied
 from floecat.auth.authorizer import Check, Found, Securable
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
 from floecat.memory_budget import LruCache, MemoryBudget
-from floecat.store.access import grants, principals
-from floecat.store.access.places import Place
+from floecat.store.access import grants, places, principals
 from floecat.store.access.principals import PrincipalRow
 from floecat.store.database.engine import Connection, Store
 
 __all__ = ["StoredAuthorizer"]
 
+T = TypeVar("T")
+
+Held: TypeAlias = tuple[frozenset[str], ...]
+"""Privileges on the account, a catalog, and the namespaces of a path, each with those from above."""
+
 _ROW_BYTES = 400
-_GRANT_BYTES = 150
 
 
 class StoredAuthorizer:
     """Decides by roles, grants and owners. Thread-safe.
 
-    What it reads is kept for the version of the account's access that it belongs to, and each question asks
-    for the version first: a revoked right is refused with the next request, by every process.
+    What it works out is kept for the version of the account's access that it belongs to, and each question
+    comes with the version or asks for it first: a revoked right is refused with the next request, by every
+    process.
     """
 
     def __init__(self, store: Store, memory: MemoryBudget, clock: Clock, operators: str | None) -> None:
@@ -49,7 +54,8 @@ class StoredAuthorizer:
     ) -> Sequence[bool]:
         """See `Authorizer.allowed`.
 
-        Two statements, none with what was found; more only after access has changed.
+        Two statements, a third where grants on tables or views decide; none with what was found. More only
+        after access has changed.
         """
         if self.is_operator(principal):
             return (True,) * len(checks)
@@ -57,35 +63,6 @@ class StoredAuthorizer:
             return self._of_found(principal, checks, found)
         with self._store.read() as conn:
             return self._by_names(conn, principal, checks)
-
-    def _by_names(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
-        version, paths = find_paths(conn, principal.account_id, [securable for _, securable in checks])
-        if version is None:  # the account has nothing, so far
-            return (False,) * len(checks)
-        rights = self.rights(conn, principal, version)
-        return [
-            rights.has(privilege, path.places) for (privilege, _), path in zip(checks, paths, strict=True)
-        ]
-
-    def _of_found(self, principal: Principal, checks: Sequence[Check], found: Found) -> Sequence[bool]:
-        conn, account = found.conn, principal.account_id
-        key = (account.int, found.access_version, found.namespace_id)
-        # parents never change, and their owners only with the version
-        above: tuple[Place, ...] | None = self._kept.get(key)
-        if above is None:
-            _, securable = checks[-1]
-            namespace = Securable("namespace", securable.catalog, securable.namespace)
-            _, (path,) = find_paths(conn, account, [namespace])
-            above = path.places
-            if above[-1].id != found.namespace_id:  # dropped since, and made again
-                return self._by_names(conn, principal, checks)
-            self._kept.put(key, above, _ROW_BYTES * len(above))
-        rights = self.rights(conn, principal, found.access_version)
-        whole = (*above, Place(found.entry_id, found.owner_id))
-        return [
-            rights.has(privilege, whole if each.name is not None else whole[: 2 + len(each.namespace)])
-            for privilege, each in checks
-        ]
 
     def is_operator(self, principal: Principal) -> bool:
         """Whether the token says that the principal may do everything in its account."""
@@ -106,33 +83,110 @@ class StoredAuthorizer:
                 row = principals.find(conn, principal.account_id, principal.issuer, principal.name)
         return None if row is None else row.id
 
-    def rights(self, conn: Connection, principal: Principal, version: int) -> Rights:
-        """What a principal may do at a version of its account's access."""
+    def grantees(self, conn: Connection, principal: Principal, version: int) -> Grantees:
+        """All that a principal has rights by, at a version of its account's access."""
         account = principal.account_id
 
-        def kept(name: object, read: Any, size: Any) -> Any:
-            return self._kept.get_or_make((account.int, version, name), read, size)
-
-        (row,) = kept(
-            (principal.issuer, principal.name),
-            lambda: (principals.find(conn, account, principal.issuer, principal.name),),
-            lambda _: _ROW_BYTES,
-        )
-        members = kept("roles", lambda: principals.members(conn, account), lambda all: _ROW_BYTES * len(all))
-
-        def of_grantee(grantee: str) -> Mapping[UUID, frozenset[str]]:
-            found: Mapping[UUID, frozenset[str]] = kept(
-                grantee,
-                lambda: _by_securable(grants.of_grantee(conn, account, grantee)),
-                lambda all: _ROW_BYTES + _GRANT_BYTES * len(all),
+        def made() -> Grantees:
+            row = principals.find(conn, account, principal.issuer, principal.name)
+            members = self._keep(
+                (account.int, version, "roles"), lambda: principals.members(conn, account), _ROW_BYTES
             )
-            return found
+            return Grantees.of(principal, row, members)
 
-        return Rights(grantees(principal, row, members), of_grantee)
+        return self._keep((account.int, version, _key(principal)), made, _ROW_BYTES)
+
+    def _by_names(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
+        around = [msgspec.structs.replace(each, kind=_around(each), name=None) for _, each in checks]
+        distinct = list(dict.fromkeys(around))
+        version, paths = find_paths(conn, principal.account_id, distinct)
+        if version is None:  # the account has nothing, so far
+            return (False,) * len(checks)
+        path_of = dict(zip(distinct, paths, strict=True))
+        rights = {each: self._held(conn, principal, version, path)[-1] for each, path in path_of.items()}
+        answers = [privilege in rights[each] for (privilege, _), each in zip(checks, around, strict=True)]
+        # what is granted on tables and views themselves is read only where it decides
+        names: defaultdict[Securable, set[str]] = defaultdict(set)
+        for (_, securable), each, answer in zip(checks, around, answers, strict=True):
+            if not answer and securable.name is not None and path_of[each].is_whole:
+                names[each].add(securable.name)
+        if not names:
+            return answers
+        grantees = self.grantees(conn, principal, version)
+        own = {
+            (each, name): privileges
+            for each, wanted in names.items()
+            for name, privileges in _on_entries(conn, grantees, path_of[each], wanted).items()
+        }
+        return [
+            answer or privilege in own.get((each, securable.name or ""), ())
+            for answer, (privilege, securable), each in zip(answers, checks, around, strict=True)
+        ]
+
+    def _of_found(self, principal: Principal, checks: Sequence[Check], found: Found) -> Sequence[bool]:
+        conn, account, version = found.conn, principal.account_id, found.access_version
+        # parents never change, and what is granted on them only with the version
+        above: Held | None = self._kept.get((account.int, version, _key(principal), found.namespace_id.int))
+        if above is None:
+            _, securable = checks[-1]
+            around = Securable("namespace", securable.catalog, securable.namespace)
+            _, (path,) = find_paths(conn, account, [around])
+            if path.places[-1].id != found.namespace_id:  # dropped since, and made again
+                return self._by_names(conn, principal, checks)
+            above = self._held(conn, principal, version, path)
+        return [
+            privilege in above[1 + len(each.namespace)]
+            or (each.name is not None and privilege in self._on_found(principal, found))
+            for privilege, each in checks
+        ]
+
+    def _on_found(self, principal: Principal, found: Found) -> frozenset[str]:
+        """The privileges on what was found itself."""
+        conn, account, version = found.conn, principal.account_id, found.access_version
+        grantees = self.grantees(conn, principal, version)
+        if found.owner_id in grantees.ids:
+            return ALL
+        rows: Sequence[tuple[str, str]] = self._keep(
+            (account.int, version, found.entry_id.int),
+            lambda: [(row.grantee, row.privilege) for row in grants.of_securables(conn, [found.entry_id])],
+            _ROW_BYTES,
+        )
+        return with_implied(privilege for grantee, privilege in rows if grantee in grantees.via)
+
+    def _held(self, conn: Connection, principal: Principal, version: int, path: Path) -> Held:
+        def made() -> Held:
+            rows = grants.of_securables(conn, [place.id for place in path.places])
+            granted = ((row.securable_id, row.grantee, row.privilege) for row in rows)
+            return held(self.grantees(conn, principal, version), path.places, granted)
+
+        key = (principal.account_id.int, version, _key(principal), path.places[-1].id.int)
+        return self._keep(key, made, _ROW_BYTES)
+
+    def _keep(self, key: object, make: Callable[[], T], size: int) -> T:
+        kept: T | None = self._kept.get(key)
+        if kept is None:
+            kept = make()
+            self._kept.put(key, kept, size * (1 + len(kept) if isinstance(kept, Sequence) else 1))
+        return kept
 
 
-def _by_securable(rows: Sequence[tuple[UUID, str]]) -> dict[UUID, frozenset[str]]:
-    found: defaultdict[UUID, set[str]] = defaultdict(set)
-    for securable_id, privilege in rows:
-        found[securable_id].add(privilege)
-    return {securable_id: frozenset(privileges) for securable_id, privileges in found.items()}
+def _key(principal: Principal) -> tuple[str, str, tuple[str, ...]]:
+    return principal.issuer, principal.name, principal.groups
+
+
+def _around(securable: Securable) -> Any:
+    return "namespace" if securable.name is not None else securable.kind
+
+
+def _on_entries(
+    conn: Connection, grantees: Grantees, path: Path, names: set[str]
+) -> dict[str, frozenset[str]]:
+    """The privileges on tables and views of a namespace themselves, by name."""
+    granted: defaultdict[str, set[str]] = defaultdict(set)
+    owned: dict[str, frozenset[str]] = {}
+    for name, owner, privilege in places.granted_in(conn, path.places[-1].id, names, list(grantees.via)):
+        if owner in grantees.ids:
+            owned[name] = ALL
+        elif privilege is not None:
+            granted[name].add(privilege)
+    return {name: with_implied(privileges) for name, privileges in granted.items()} | owned

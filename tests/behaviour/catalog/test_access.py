@@ -304,7 +304,7 @@ def test_a_load_asks_with_what_it_found(lake: Lake) -> None:
     lake.revoke("principal:ada", P.READ_TABLE)
     with lake.kernel.store.count_statements() as counter, pytest.raises(ForbiddenError):
         lake.load(ada)
-    assert counter.statements <= 6  # the rights of the new version, once
+    assert counter.statements <= 7  # the rights of the new version, once
 
 
 def test_a_namespace_that_was_made_again_has_no_grants_of_the_old_one(lake: Lake) -> None:

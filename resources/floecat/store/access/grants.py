@@ -23,15 +23,15 @@ __all__ = [
     "delete",
     "delete_of_grantee",
     "delete_of_securable",
+    "grants",
     "history",
     "insert",
     "lock",
-    "of_grantee",
     "of_securables",
     "record",
 ]
 
-_grants: Final = sa.Table(
+grants: Final = sa.Table(
     "grants",
     metadata,
     id_column("account_id", sa.ForeignKey("accounts.id", ondelete="RESTRICT"), primary_key=True),
@@ -78,20 +78,19 @@ class AccessChange(msgspec.Struct, frozen=True):
     changed_at_ms: int
 
 
-_INSERT: Final = insert_if_absent(_grants, *_grants.primary_key.columns)
-_OF_SECURABLE: Final = _grants.c.securable_id == sa.bindparam("securable_id")
+_INSERT: Final = insert_if_absent(grants, *grants.primary_key.columns)
+_OF_SECURABLE: Final = grants.c.securable_id == sa.bindparam("securable_id")
 _OF_GRANTEE: Final = (
-    _grants.c.account_id == sa.bindparam("account_id"),
-    _grants.c.grantee == sa.bindparam("grantee"),
+    grants.c.account_id == sa.bindparam("account_id"),
+    grants.c.grantee == sa.bindparam("grantee"),
 )
-_DELETE: Final = sa.delete(_grants).where(
-    *_OF_GRANTEE, _OF_SECURABLE, _grants.c.privilege == sa.bindparam("privilege")
+_DELETE: Final = sa.delete(grants).where(
+    *_OF_GRANTEE, _OF_SECURABLE, grants.c.privilege == sa.bindparam("privilege")
 )
-_DELETE_OF_SECURABLE: Final = sa.delete(_grants).where(_OF_SECURABLE)
-_DELETE_OF_GRANTEE: Final = sa.delete(_grants).where(*_OF_GRANTEE)
-_SELECT_OF_GRANTEE: Final = sa.select(_grants.c.securable_id, _grants.c.privilege).where(*_OF_GRANTEE)
-_SELECT_OF_SECURABLES: Final = sa.select(*_grants.c).where(
-    _grants.c.securable_id.in_(sa.bindparam("ids", expanding=True))
+_DELETE_OF_SECURABLE: Final = sa.delete(grants).where(_OF_SECURABLE)
+_DELETE_OF_GRANTEE: Final = sa.delete(grants).where(*_OF_GRANTEE)
+_SELECT_OF_SECURABLES: Final = sa.select(*grants.c).where(
+    grants.c.securable_id.in_(sa.bindparam("ids", expanding=True))
 )
 _COUNT: Final = (
     sa.update(_accounts)
@@ -137,12 +136,6 @@ def delete_of_securable(conn: Connection, securable_id: UUID) -> None:
 def delete_of_grantee(conn: Connection, account_id: UUID, grantee: str) -> None:
     """Deletes the grants to a grantee."""
     conn.change(_DELETE_OF_GRANTEE, {"account_id": account_id, "grantee": grantee})
-
-
-def of_grantee(conn: Connection, account_id: UUID, grantee: str) -> list[tuple[UUID, str]]:
-    """Securables with the privileges that a grantee has on them."""
-    parameters = {"account_id": account_id, "grantee": grantee}
-    return [(row[0], row[1]) for row in conn.all(_SELECT_OF_GRANTEE, parameters)]
 
 
 def of_securables(conn: Connection, ids: list[UUID]) -> list[GrantRow]:

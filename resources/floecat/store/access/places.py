@@ -5,19 +5,20 @@ Each statement reads by a unique index, however many catalogs, namespaces and ta
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from floecat.store.access.grants import grants
 from floecat.store.database.connections import Connection
 from floecat.store.schema import accounts as _accounts
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import namespaces as _namespaces
 
-__all__ = ["Place", "below", "catalogs", "set_owner"]
+__all__ = ["Place", "below", "catalogs", "granted_in", "set_owner"]
 
 
 class Place(NamedTuple):
@@ -64,6 +65,24 @@ _BELOW: Final = (
         _namespaces.c.physical_name.in_(sa.bindparam("physical_names", expanding=True)),
     )
 )
+_GRANTED_IN: Final = (
+    sa.select(_entries.c.name, _entries.c.owner_id, grants.c.privilege)
+    .select_from(
+        _entries.outerjoin(
+            grants,
+            sa.and_(
+                grants.c.securable_id == _entries.c.id,
+                grants.c.grantee.in_(sa.bindparam("grantees", expanding=True)),
+            ),
+        )
+    )
+    .where(
+        _entries.c.namespace_id == sa.bindparam("namespace_id"),
+        _entries.c.name >= sa.bindparam("first"),
+        _entries.c.name <= sa.bindparam("last"),
+        sa.or_(grants.c.privilege.is_not(None), _entries.c.owner_id.is_not(None)),
+    )
+)
 _OWNED: Final = {
     "catalog": _catalogs,
     "namespace": _namespaces,
@@ -104,6 +123,27 @@ def below(
         if name is not None:
             found[levels, name] = Place(entry_id, owner)
     return found
+
+
+def granted_in(
+    conn: Connection, namespace_id: UUID, names: Collection[str], grantees: Sequence[str]
+) -> list[tuple[str, UUID | None, str | None]]:
+    """Owners of tables and views of a namespace, and what is granted on them to any of some grantees.
+
+    Args:
+        names: of the tables and views; what lies between the first and the last may be among the answers.
+        grantees: as `store.access.principals` writes them.
+
+    Returns:
+        Name, owner and privilege, with several privileges in several rows.
+    """
+    parameters = {
+        "namespace_id": namespace_id,
+        "first": min(names),
+        "last": max(names),
+        "grantees": list(grantees),
+    }
+    return [(row[0], row[1], row[2]) for row in conn.all(_GRANTED_IN, parameters)]
 
 
 def set_owner(conn: Connection, kind: str, place_id: UUID, owner: UUID) -> None:

@@ -28,7 +28,7 @@ __all__ = [
 
 _WIDTH = 100
 _LEAST = 12
-"""Of a problem is shown at least that there is one."""
+"""Characters of a problem that are shown at least, so that one sees that there is one."""
 _GAP = "  "
 _PROBLEM = "problem"
 
@@ -56,7 +56,7 @@ def print_done(what: str) -> None:
 
 @contextmanager
 def working(text: str, console: Console = out) -> Iterator[Callable[[str], None]]:
-    """Show what is being done while the block runs; gives a function that changes the text.
+    """Shows what is being done while the block runs; gives a function that changes the text.
 
     Rich takes a text of its status for markup, whatever the console says.
     """

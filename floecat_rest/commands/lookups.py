@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["OPERATOR", "hint", "of_catalog"]
 
 OPERATOR: Final = "command-line"
-"""What the commit log calls who uses commands."""
+"""Name in the commit log for users of commands."""
 
 Name = TypeVar("Name", Namespace, TableIdentifier)
 

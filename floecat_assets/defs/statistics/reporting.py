@@ -36,7 +36,6 @@ def of_table(kernel: Kernel, entry_id: UUID, *, most_files: int | None = None) -
     """The report of a table; `None` if it was dropped, or no snapshot that it has is captured.
 
     Args:
-        kernel: the kernel.
         most_files: see `TableReports.of`.
     """
     entry = kernel.events.live_entries.get(entry_id)

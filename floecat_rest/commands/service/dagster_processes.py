@@ -62,7 +62,7 @@ def start_dagster(
     log: Callable[[str], ServiceLog | None],
     tell: Callable[[str], None],
 ) -> None:
-    """Make Dagster's storage, start web server and daemon, wait until all definitions are loaded.
+    """Makes Dagster's storage, starts web server and daemon, waits until all definitions are loaded.
 
     On new storage both would create the tables, and the slower one would fail.
 

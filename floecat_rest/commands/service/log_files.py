@@ -29,7 +29,7 @@ class ServiceLog:
     """
 
     def __init__(self, path: Path, *, max_bytes: int, kept: int) -> None:
-        """Describe a log.
+        """Describes a log.
 
         Args:
             path: of the newest file.
@@ -50,7 +50,7 @@ class ServiceLog:
         return output
 
     def rotate(self) -> None:
-        """Start an empty file if this one is large.
+        """Starts an empty file if this one is large.
 
         The service keeps its descriptor, which appends: so the file is copied and emptied, not renamed.
         """

@@ -53,7 +53,7 @@ class Service:
         *,
         stop_s: float = _STOP_S,
     ) -> None:
-        """Describe a service.
+        """Describes a service.
 
         Args:
             name: of the service, for messages.
@@ -70,7 +70,7 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, environ: Mapping[str, str]) -> None:
-        """Start it in its own session, so that a Ctrl-C of the terminal reaches only us."""
+        """Starts it in its own session, so that a Ctrl-C of the terminal reaches only us."""
         with self.log.open() if self.log else nullcontext() as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own programs
                 self.command,
@@ -101,7 +101,7 @@ class Service:
             self._process.terminate()
 
     def end(self, deadline: float) -> None:
-        """Wait for the end of the service and of what it left behind; kill what does not end in time.
+        """Waits for the end of the service and of what it left behind; kills what does not end in time.
 
         Args:
             deadline: on the clock of `time.monotonic`.
@@ -116,7 +116,7 @@ class Service:
         self._process.wait()
 
     def _group_ends(self, group: int, number: signal.Signals) -> bool:
-        """Send a signal to what is left of the group; whether nothing is left soon after."""
+        """Sends a signal to what is left of the group; whether nothing is left soon after."""
         deadline = time.monotonic() + _LEFTOVER_S
         try:
             os.killpg(group, number)
@@ -175,12 +175,12 @@ class Processes:
             signal.signal(number, handler)
 
     def start(self, service: Service) -> None:
-        """Start a service and watch it from now on."""
+        """Starts a service and watches it from now on."""
         self._start(service)
         self._watched.append(service)
 
     def run(self, service: Service, timeout_s: float) -> None:
-        """Run a command to completion.
+        """Runs a command to completion.
 
         Raises:
             ChildEndedError: it failed or took too long, or a watched service ended meanwhile.
@@ -210,7 +210,7 @@ class Processes:
                 raise ChildEndedError(service.ending())
 
     def wait_ready(self, service: Service, timeout_s: float) -> None:
-        """Wait until a service answers.
+        """Waits until a service answers.
 
         Raises:
             ChildEndedError: a service ended meanwhile, or this one did not answer in time.
@@ -219,7 +219,7 @@ class Processes:
         self.wait_until(service.is_ready, service, timeout_s)
 
     def wait_until(self, done: Callable[[], bool], service: Service, timeout_s: float) -> None:
-        """Wait until a condition holds that depends on a service; raises what `wait_ready` raises."""
+        """Waits until a condition holds that depends on a service; raises what `wait_ready` raises."""
         deadline = time.monotonic() + timeout_s
         while not done():
             if time.monotonic() > deadline:
@@ -228,7 +228,7 @@ class Processes:
             self.check()
 
     def wait(self) -> None:
-        """Wait until one of them ends or a signal comes.
+        """Waits until one of them ends or a signal comes.
 
         Raises:
             ChildEndedError: a service has ended.

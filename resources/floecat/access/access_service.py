@@ -45,7 +45,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class AccessExplanation(msgspec.Struct, frozen=True):
-    """Why a principal may do something, or not."""
+    """The reasons why a principal may do something, or not."""
 
     allowed: bool
     reasons: tuple[str, ...]
@@ -227,7 +227,7 @@ class AccessService:
         self._change(account_id, by, work)
 
     def explain(self, principal: Principal, privilege: Privilege, on: Securable) -> AccessExplanation:
-        """Why a principal may do something with a thing, or what it lacks.
+        """Explains why a principal may do something with a thing, or what it lacks.
 
         Args:
             principal: with the groups that its token would name.
@@ -254,7 +254,7 @@ class AccessService:
         return AccessExplanation(False, (f"{needed} is needed on one of: {where}",))
 
     def who(self, account_id: UUID, on: Securable, privilege: Privilege | None = None) -> Sequence[Holder]:
-        """Who may do something with a thing, through which grant; members of roles as well.
+        """Finds who may do something with a thing, through which grant; members of roles as well.
 
         Raises:
             NotFoundError: there is no such thing.

@@ -17,7 +17,7 @@ __all__ = ["AccessServices", "open_access"]
 
 @dataclass(frozen=True, slots=True)
 class AccessServices:
-    """What decides, and what changes it."""
+    """The authorizer that decides, and the service that changes access."""
 
     authorizer: Authorizer
     access: AccessService

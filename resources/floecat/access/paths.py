@@ -1,4 +1,4 @@
-"""Where a privilege may come from: the account, the catalog and every namespace above a thing, and itself."""
+"""Places that may grant a privilege: the account, the catalog, every namespace above a thing, and itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Path", "find_paths"]
 
 
 class Path(NamedTuple):
-    """What exists of a path, from the account inward."""
+    """The part of a path that exists, from the account inward."""
 
     steps: tuple[tuple[Securable, Place], ...]
     is_whole: bool

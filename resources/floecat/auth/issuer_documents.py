@@ -148,7 +148,7 @@ class _Watched(http.client.HTTPConnection):
 
 
 class _WatchedTls(http.client.HTTPSConnection, _Watched):
-    """In this order, so that what is watched is the connection before the handshake."""
+    """A TLS connection, watched from before the handshake by the order of its bases."""
 
 
 class _Http(urllib.request.HTTPHandler):

@@ -56,7 +56,7 @@ _POLL_S = 0.05
 
 
 class Finish(Protocol[A_contra]):
-    """Called with the answer, as the last thing inside the transaction that makes the change."""
+    """A function called with the answer, as the last thing inside the transaction that makes the change."""
 
     def __call__(self, conn: Connection, answer: A_contra, /) -> None:
         """Stores the answer; see `Claim.keep`."""

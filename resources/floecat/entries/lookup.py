@@ -78,7 +78,7 @@ class Document(Generic[V]):
         return row if name == identifier and row.catalog_id == catalog_id else None
 
     def seen(self, identifier: TableIdentifier, row: EntryRow) -> None:
-        """Remembers the row that has this document; one, as a document rarely has two names.
+        """Remembers the row this document came from; only one, as a document rarely has two names.
 
         Args:
             identifier: its name.

@@ -185,7 +185,7 @@ class LogFault(msgspec.Struct, frozen=True):
     """Damaged files of a log, at the time when they were read."""
 
     names: tuple[str, ...]
-    """Their paths below the folder of the log."""
+    """Paths of the files below the folder of the log."""
     fingerprint: str
     """Changes once one of the files is replaced."""
     message: str

@@ -231,7 +231,7 @@ class DeleteIndex:
         return self._partitions[key]
 
     def _without_replaced(self, pairs: _Pairs, size: int) -> _Pairs:
-        """Without position deletes of files that have a deletion vector."""
+        """Drops position deletes of files that have a deletion vector."""
         vectors = self._vectors[pairs.positions]
         if not vectors.any():
             return pairs
@@ -241,7 +241,7 @@ class DeleteIndex:
         return pairs.keep(vectors | ~is_position | ~has_vector[pairs.rows])
 
     def _overlapping(self, pairs: _Pairs, files: ManifestColumns, rows: Int64s) -> _Pairs:
-        """Without equality deletes none of whose values is in the file, by the metrics of both."""
+        """Drops equality deletes none of whose values is in the file, by the metrics of both."""
         equality = np.flatnonzero(self._contents[pairs.positions] == FileContent.EQUALITY_DELETES)
         if not len(equality):
             return pairs

@@ -66,7 +66,6 @@ class ManifestCache:
         """The live files of a manifest.
 
         Args:
-            table_uuid: of the table.
             listed: the manifest's entry in the manifest list.
             spec: of the manifest.
             column_ids: columns whose metrics are needed, and maybe `COLUMN_SIZES`.

@@ -373,7 +373,7 @@ class _Scan:
         ]
 
     def _compared(self, found: FoundDeletes) -> FoundDeletes:
-        """Without equality deletes of values that the filter rules out."""
+        """Drops equality deletes of values that the filter rules out."""
         files, rows = found.files, found.rows
         deleted = [frozenset(ids or ()) for ids in files.column("equality_ids", rows).to_pylist()]
         nothing = np.zeros(len(rows), np.bool_)

@@ -64,7 +64,7 @@ class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
 
 
 class AuthSettings(SettingsGroup, frozen=True, kw_only=True):
-    """What principals may do."""
+    """Rights of principals."""
 
     authorizer: Annotated[str, choice("allow-all", "grants")] = "allow-all"
     """`allow-all`: who has a valid token may do everything in its account. `grants`: what roles, grants and

@@ -53,7 +53,7 @@ class Settings(SettingsGroup, frozen=True, kw_only=True):
     """Validation of bearer tokens."""
 
     auth: AuthSettings = AuthSettings()
-    """What principals may do."""
+    """Rights of principals."""
 
     limits: LimitSettings = LimitSettings()
     """Bounds on what one request, file or tenant may take."""

@@ -60,7 +60,7 @@ class GrantRow(msgspec.Struct, frozen=True):
 
     account_id: UUID
     grantee: str
-    """As `store.access.principals` writes it."""
+    """Grantee as `store.access.principals` writes it."""
     securable_id: UUID
     privilege: str
     securable_kind: str
@@ -73,7 +73,7 @@ class AccessChange(msgspec.Struct, frozen=True):
 
     access_version: int
     principal: str
-    """Who made it."""
+    """Principal that made it."""
     change: str
     changed_at_ms: int
 

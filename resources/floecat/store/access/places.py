@@ -22,7 +22,7 @@ __all__ = ["Place", "below", "catalogs", "granted_in", "set_owner"]
 
 
 class Place(NamedTuple):
-    """What a name stands for."""
+    """The object that a name stands for."""
 
     id: UUID
     owner: UUID | None

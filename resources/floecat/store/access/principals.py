@@ -66,7 +66,7 @@ class PrincipalRow(msgspec.Struct, frozen=True):
     id: UUID
     account_id: UUID
     issuer: str
-    """Empty for the one issuer of `floecat.oidc`."""
+    """Issuer of the principal; empty for the one of `floecat.oidc`."""
     name: str
     disabled: bool
     created_at_ms: int

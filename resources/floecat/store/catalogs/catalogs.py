@@ -135,7 +135,6 @@ def get(conn: Connection, catalog_id: UUID, *, for_update: bool = False) -> Cata
     """The catalog of this id.
 
     Args:
-        catalog_id: the id.
         for_update: whether to lock the row until the transaction ends: nothing is created in the catalog
             meanwhile.
     """
@@ -157,7 +156,7 @@ def list_all(conn: Connection, account_id: UUID) -> list[CatalogRow]:
 
 
 def page(conn: Connection, account_id: UUID, after: str, limit: int) -> list[CatalogRow]:
-    """So many catalogs of an account behind a name, ordered by name."""
+    """A page of catalogs of an account behind a name, ordered by name."""
     parameters = {"account_id": account_id, "after": after, "limit": limit}
     return [_record(row) for row in conn.all(_PAGE, parameters)]
 

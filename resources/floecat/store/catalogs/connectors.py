@@ -140,13 +140,13 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     location: str
     """Root of the search, normalized."""
     namespace: Namespace
-    """Below which namespace its tables go."""
+    """Namespace below which its tables go."""
     options: dict[str, str]
     """Options of its kind."""
     enabled: bool
     """Whether schedules scan it."""
     interval_ms: int
-    """Between two scheduled scans."""
+    """Time between two scheduled scans."""
     next_scan_at_ms: int
     """Time when the next scheduled scan is due."""
     created_at_ms: int

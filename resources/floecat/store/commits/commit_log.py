@@ -46,7 +46,7 @@ _INSERT: Final = sa.insert(_commit_log)
 
 
 def _number_and_insert() -> sa.Select[int, bool]:
-    """Both as one statement of PostgreSQL, for entries that go in as one parameter."""
+    """A statement of PostgreSQL that numbers and inserts entries, which go in as one parameter."""
     number = _NUMBER.cte("number")
     shared = ("catalog_id", "committed_at_ms", "transaction_id")
     own = [column for column in _commit_log.c if column.name not in (*shared, "commit_version")]

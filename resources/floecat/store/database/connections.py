@@ -113,7 +113,6 @@ class Connection(ABC):
         """Makes two changes.
 
         Args:
-            changes: the changes.
             parameters: of both.
 
         Returns:

@@ -64,7 +64,6 @@ class TwoChanges:
             first: the first change.
             second: builds the second change, given the key of the row of the first one.
             key: column of that key.
-            parameter: its parameter.
         """
         changed = first.returning(key).cte("changed")
         self.first: Final = first
@@ -197,7 +196,6 @@ class PreparedStatements:
         """The compiled form of a statement that lives as long as the program.
 
         Args:
-            statement: the statement.
             parameters: of the first use; every other use has the same keys.
         """
         found = self._prepared.get(id(statement))

@@ -46,7 +46,7 @@ class StoredArea(NamedTuple):
 
     state: EntryState
     scope: str
-    """Under what it is valid, as the caller names it."""
+    """Conditions under which it is valid, as the caller names them."""
     folders: Sequence[str]
     problem: str | None = None
     """Reason why the area is unknown, if it is."""

@@ -109,7 +109,7 @@ class ListedTable(msgspec.Struct, frozen=True, rename="kebab"):
     metadata_location: str | None
     """`None` for a table of another format that was not read yet."""
     snapshot_id: int | None
-    """Of the branch `main`; views have none."""
+    """Snapshot of the branch `main`; views have none."""
     created_at_ms: int
     updated_at_ms: int
 
@@ -140,7 +140,7 @@ def load(
 def load_many(
     conn: Connection, catalog_id: UUID, wanted: Sequence[tuple[TableIdentifier, EntryState | None]]
 ) -> dict[TableIdentifier, EntryRow]:
-    """Several entries as `load` answers them, in one statement. Names that do not exist are left out."""
+    """The entries as `load` answers them, in one statement. Names that do not exist are left out."""
     if len(wanted) == 1:
         identifier, known = wanted[0]
         row = load(conn, catalog_id, identifier, known)

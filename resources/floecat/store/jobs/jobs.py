@@ -144,9 +144,9 @@ class JobFilter(NamedTuple):
 
     catalog_id: UUID
     wanted: Sequence[tuple[str, str]]
-    """Their kinds, each with a state."""
+    """Kinds of the jobs, each with a state."""
     title: str | None = None
-    """Their title; `None` for all."""
+    """Title of the jobs; `None` for all."""
     parent_id: UUID | None = None
     """The job that waits for them; `None` for all."""
     after: UUID = UUID(int=0)
@@ -215,7 +215,6 @@ def list_finished(
     """Jobs of a kind that ended, of all catalogs, in the order of their ends.
 
     Args:
-        kind: the kind.
         after: end and id of the last job of the page before.
         until_ms: jobs that ended later are left out.
         limit: most jobs.

@@ -142,7 +142,7 @@ class _Connection:
 
 
 def _reason(error: Exception) -> str:
-    """What the system says, which several libraries wrap; otherwise what the error says."""
+    """The reason of the system, which several libraries wrap; otherwise the text of the error."""
     inner: object = error
     while isinstance(inner, BaseException):
         if isinstance(inner, OSError) and inner.strerror:

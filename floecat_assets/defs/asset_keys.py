@@ -9,13 +9,13 @@ import dagster as dg
 __all__ = ["ARTIFACTS", "INDEX_ARTIFACTS", "OUTCOMES", "PARTITIONED", "SNAPSHOTS", "TARGETS"]
 
 ARTIFACTS: Final = dg.AssetKey(["compat", "artifacts"])
-"""What makes Delta tables readable."""
+"""Artifacts that make Delta tables readable."""
 
 OUTCOMES: Final = dg.AssetKey(["purge", "outcomes"])
 """Purges."""
 
 SNAPSHOTS: Final = dg.AssetKey(["catalog", "snapshots"])
-"""What asks for captures."""
+"""Snapshots for which captures are asked."""
 
 TARGETS: Final = dg.AssetKey(["statistics", "targets"])
 """Captured statistics."""
@@ -24,4 +24,4 @@ INDEX_ARTIFACTS: Final = dg.AssetKey(["statistics", "index_artifacts"])
 """Page indexes."""
 
 PARTITIONED: Final = (dg.AssetKey(["catalog", "tables"]), SNAPSHOTS, ARTIFACTS, TARGETS, INDEX_ARTIFACTS)
-"""Those with a partition for each table."""
+"""Assets with a partition for each table."""

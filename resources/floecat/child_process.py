@@ -387,7 +387,7 @@ class WorkStep:
 
 
 Work: TypeAlias = Callable[[Any, WorkStep], Iterable[Any]]
-"""Called with what the process made for itself."""
+"""A function that is called with what the process made for itself."""
 
 
 def main() -> None:

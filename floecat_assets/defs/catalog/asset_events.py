@@ -112,7 +112,7 @@ def _links(event: CatalogEvent, links: TableLinks) -> _Metadata:
 
 
 def _description(event: CatalogEvent) -> str:
-    """What a commit did, in a line: `append: +3 rows, 1 file, by ada`."""
+    """The changes of a commit, in a line: `append: +3 rows, 1 file, by ada`."""
     if event.only_statistics:
         return f"statistics of snapshot {event.snapshot_id}, set by Floecat"
     what, numbers, table = event.operation, [], event.table

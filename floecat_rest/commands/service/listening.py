@@ -18,7 +18,7 @@ _WHO_BYTES: Final = 1000
 
 
 class Listener(NamedTuple):
-    """Where a service is to listen."""
+    """The address where a service is to listen."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ def require_free_ports(*wanted: Listener) -> None:
 
 
 def _by(taken: Listener) -> str:
-    """Who listens, if it is Floecat or Dagster."""
+    """The program that listens, if it is Floecat or Dagster."""
     for path, sign, name in (("", b'"Floecat"', "Floecat"), ("server_info", b"dagster", "Dagster")):
         with (
             suppress(OSError, http.client.HTTPException),

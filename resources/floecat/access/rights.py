@@ -36,18 +36,18 @@ IMPLIED_BY: Final[Mapping[Privilege, frozenset[Privilege]]] = {
 
 
 class Grantees(msgspec.Struct, frozen=True):
-    """All that a principal has rights by."""
+    """The grantees by which a principal has rights."""
 
     via: Mapping[str, str | None]
-    """It, its groups and its roles as the store writes them, each with the member that makes it one."""
+    """The principal, its groups and its roles as the store writes them, each with the member that has it."""
     ids: frozenset[UUID]
-    """Those of them that may own something."""
+    """Ids of those that may own something."""
 
     @classmethod
     def of(
         cls, principal: Principal, row: PrincipalRow | None, members: Iterable[tuple[UUID, str]]
     ) -> Grantees:
-        """Those of a principal.
+        """The grantees of a principal.
 
         Args:
             principal: whose groups its token names.
@@ -72,13 +72,13 @@ class Grantees(msgspec.Struct, frozen=True):
 
 
 class Reason(NamedTuple):
-    """What decides that a principal may do something."""
+    """The grant or ownership by which a principal may do something."""
 
     grantee: str
     privilege: str
     """The granted one, or `OWNER`."""
     step: int
-    """Which place of the path has the grant."""
+    """The place of the path that has the grant."""
 
 
 def group(name: str) -> str:

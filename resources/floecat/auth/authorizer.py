@@ -107,12 +107,12 @@ Check: TypeAlias = tuple[Privilege, Securable]
 
 
 class FoundEntry(NamedTuple):
-    """What the statement of a look-up says of the table or view that questions are about."""
+    """The table or view that questions are about, as the statement of a look-up found it."""
 
     conn: Connection
-    """Of the look-up, for what else has to be read."""
+    """Connection of the look-up, for what else has to be read."""
     access_version: int
-    """Of the account, at that moment."""
+    """Version of the access of the account, at that moment."""
     namespace_id: UUID
     entry_id: UUID
     owner_id: UUID | None

@@ -32,7 +32,7 @@ REMOVALS = frozenset({"drop", "unregister"})
 """Operations after which an entry is no longer in its catalog."""
 
 PIPELINE_PRINCIPAL = "pipeline"
-"""Who brings in Delta versions in runs of the pipeline, in the commit log."""
+"""Principal that brings in Delta versions in runs of the pipeline, in the commit log."""
 
 STATISTICS_PRINCIPAL = "floecat-statistics"
 """Principal that sets the statistics files of captured snapshots, in the commit log."""

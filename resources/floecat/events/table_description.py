@@ -72,7 +72,7 @@ class TableDescription(msgspec.Struct, frozen=True, rename="kebab"):
     delete_files: int | None = None
     """`total-delete-files` of the current snapshot, likewise."""
     changes: ChangeCounts | None = None
-    """What the current snapshot did; `None` without one, and if the table went back to it."""
+    """Changes of the current snapshot; `None` without one, and if the table went back to it."""
     columns_left_out: int = 0
     """Number of further columns behind `columns`."""
 

@@ -138,7 +138,7 @@ class _Call(NamedTuple):
 
 
 class _Opened:
-    """What a process works with."""
+    """The parts that a process works with."""
 
     def __init__(
         self, memory_bytes: int, threads: int, bounds: Bounds, disk: tuple[str | None, int], key: bytes

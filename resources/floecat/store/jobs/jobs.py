@@ -188,7 +188,7 @@ def unfinished_resources(conn: Connection, catalog_id: UUID) -> list[str]:
 
 
 def count_in_lane(conn: Connection, kind: str, lane: str, now_ms: int) -> int:
-    """How many jobs of a kind wait in a lane, of all catalogs."""
+    """The number of jobs of a kind that wait in a lane, of all catalogs."""
     row = conn.first(_COUNT_IN_LANE, {"wanted_kind": kind, "wanted_lane": lane, "now_ms": now_ms})
     return 0 if row is None else row[0]
 

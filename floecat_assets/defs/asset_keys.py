@@ -15,7 +15,7 @@ OUTCOMES: Final = dg.AssetKey(["purge", "outcomes"])
 """Purges."""
 
 SNAPSHOTS: Final = dg.AssetKey(["catalog", "snapshots"])
-"""Snapshots for which captures are asked."""
+"""The asset that asks for captures."""
 
 TARGETS: Final = dg.AssetKey(["statistics", "targets"])
 """Captured statistics."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from floecat.auth.authorizer import Check, FoundEntry, Privilege, Securable
+from floecat.auth.authorizer import Check, FoundSecurable, Privilege, Securable
 from floecat.auth.principals import Principal
 from floecat.store.database.engine import Connection
 
@@ -38,7 +38,7 @@ class Grants:
         self._denied = set(checks)
 
     def allowed(
-        self, principal: Principal, checks: Sequence[Check], _found: FoundEntry | None = None, /
+        self, principal: Principal, checks: Sequence[Check], _found: FoundSecurable | None = None, /
     ) -> Sequence[bool]:
         """Whether a grant says so."""
         self.asked += checks

@@ -12,7 +12,7 @@ import uuid_utils.compat as uuids
 
 from floecat.access.paths import Path, find_paths
 from floecat.access.rights import ALL, Grantees, held, with_implied
-from floecat.auth.authorizer import Check, FoundEntry, Securable
+from floecat.auth.authorizer import Check, FoundSecurable, Securable
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
 from floecat.memory_budget import LruCache, MemoryBudget
@@ -50,7 +50,7 @@ class StoredAuthorizer:
         self._kept: LruCache[Any] = memory.cache("access")
 
     def allowed(
-        self, principal: Principal, checks: Sequence[Check], found: FoundEntry | None = None, /
+        self, principal: Principal, checks: Sequence[Check], found: FoundSecurable | None = None, /
     ) -> Sequence[bool]:
         """See `Authorizer.allowed`.
 
@@ -123,7 +123,9 @@ class StoredAuthorizer:
             for answer, (privilege, securable), each in zip(answers, checks, around, strict=True)
         ]
 
-    def _of_found(self, principal: Principal, checks: Sequence[Check], found: FoundEntry) -> Sequence[bool]:
+    def _of_found(
+        self, principal: Principal, checks: Sequence[Check], found: FoundSecurable
+    ) -> Sequence[bool]:
         conn, account, version = found.conn, principal.account_id, found.access_version
         # parents never change, and what is granted on them only with the version
         above: Held | None = self._kept.get((account.int, version, _key(principal), found.namespace_id.int))
@@ -140,7 +142,7 @@ class StoredAuthorizer:
             for privilege, each in checks
         ]
 
-    def _on_found(self, principal: Principal, found: FoundEntry) -> frozenset[str]:
+    def _on_found(self, principal: Principal, found: FoundSecurable) -> frozenset[str]:
         """The privileges on what was found itself."""
         conn, account, version = found.conn, principal.account_id, found.access_version
         grantees = self.grantees(conn, principal, version)

@@ -24,7 +24,7 @@ __all__ = [
     "AllowAll",
     "Authorizer",
     "Check",
-    "FoundEntry",
+    "FoundSecurable",
     "Privilege",
     "Securable",
     "SecurableKind",
@@ -106,7 +106,7 @@ Check: TypeAlias = tuple[Privilege, Securable]
 """A question to the authorizer."""
 
 
-class FoundEntry(NamedTuple):
+class FoundSecurable(NamedTuple):
     """The table or view that questions are about, as the statement of a look-up found it."""
 
     conn: Connection
@@ -122,7 +122,7 @@ class Authorizer(Protocol):
     """Decides what principals may do."""
 
     def allowed(
-        self, principal: Principal, checks: Sequence[Check], found: FoundEntry | None = None, /
+        self, principal: Principal, checks: Sequence[Check], found: FoundSecurable | None = None, /
     ) -> Sequence[bool]:
         """Whether a principal has each of the privileges, in the order of the questions.
 
@@ -148,7 +148,7 @@ class AllowAll:
     """Every principal may do everything in its account."""
 
     def allowed(
-        self, _principal: Principal, checks: Sequence[Check], _found: FoundEntry | None = None, /
+        self, _principal: Principal, checks: Sequence[Check], _found: FoundSecurable | None = None, /
     ) -> Sequence[bool]:
         """Always."""
         return (True,) * len(checks)
@@ -159,7 +159,7 @@ class AllowAll:
 
 
 def check_allowed(
-    authorizer: Authorizer, principal: Principal, checks: Sequence[Check], found: FoundEntry | None = None
+    authorizer: Authorizer, principal: Principal, checks: Sequence[Check], found: FoundSecurable | None = None
 ) -> None:
     """Refuses what a principal may not do.
 

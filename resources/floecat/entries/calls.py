@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import AllowAll, Authorizer, Check, FoundEntry, Securable, check_allowed
+from floecat.auth.authorizer import AllowAll, Authorizer, Check, FoundSecurable, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.compression.pieces import Piece
 from floecat.errors import BadRequestError
@@ -94,7 +94,7 @@ class Call(msgspec.Struct, frozen=True):
         """
         return cls(Principal(name, catalog.account_id), catalog, AllowAll())
 
-    def check(self, *checks: Check, found: FoundEntry | None = None) -> None:
+    def check(self, *checks: Check, found: FoundSecurable | None = None) -> None:
         """Refuses what the principal may not do, in one question to the authorizer.
 
         Args:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import FoundEntry, Privilege
+from floecat.auth.authorizer import FoundSecurable, Privilege
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, EntryKind, Labels
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -194,7 +194,7 @@ class Entries:
         call.check(
             (Privilege.USE_CATALOG, call.on_catalog()),
             (privilege, call.on_entry("table", identifier)),
-            found=FoundEntry(conn, access_version, row.namespace_id, row.id, owner_id),
+            found=FoundSecurable(conn, access_version, row.namespace_id, row.id, owner_id),
         )
         return Entry(identifier, row, document) if row.kind == "table" else None
 
@@ -322,8 +322,8 @@ class Entries:
 _MODELS: dict[str, type[Any]] = {"table": TableMetadata, "view": ViewMetadata}
 
 
-def _found(conn: Connection, row: EntryRow) -> FoundEntry:
-    return FoundEntry(conn, row.access_version, row.namespace_id, row.id, row.owner_id)
+def _found(conn: Connection, row: EntryRow) -> FoundSecurable:
+    return FoundSecurable(conn, row.access_version, row.namespace_id, row.id, row.owner_id)
 
 
 def _key(state: tables.EntryState) -> tuple[int, int, str]:

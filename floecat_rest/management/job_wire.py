@@ -28,7 +28,7 @@ class JobFields(msgspec.Struct, rename="kebab", kw_only=True):
 
     id: UUID
     state: str
-    """State in the words of its kind."""
+    """`queued`, `waiting` (for an attempt), `running`, `cancelling`, `succeeded`, `failed` or `cancelled`."""
     attempts: int
     max_attempts: int
     cancel_requested: bool

@@ -39,7 +39,7 @@ class PurgesController(ManagementController):
         page_token: PageToken = None,
         page_size: PageSize = None,
     ) -> ListPurgesResponse:
-        """Purges, oldest first, at most 1,000; those that failed for good are in the state `DEAD_LETTER`."""
+        """Purges, oldest first, at most 1,000; those that failed for good are in the state `failed`."""
         found = request.kernel.purge.operations.page(
             request.call(), states or (), table, page_token, listed_size(page_size)
         )

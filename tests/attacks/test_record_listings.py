@@ -89,7 +89,7 @@ def test_listings_of_jobs_whose_progress_is_large(attacked_service: AttackedServ
         path = f"/v1/floecat/namespaces/used{number}/tables/t?purgeRequested=true"
         assert service.send("DELETE", path).status == 204
     ends_s = time.monotonic() + 60
-    while service.send("GET", f"{purges}?state=SUCCEEDED").body.count(b'"SUCCEEDED"') < RECORDS:
+    while service.send("GET", f"{purges}?state=succeeded").body.count(b'"succeeded"') < RECORDS:
         assert time.monotonic() < ends_s
         time.sleep(0.2)
     with closing(sqlite3.connect(service.server.data_dir / "floecat.db", timeout=60)) as store, store:

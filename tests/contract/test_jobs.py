@@ -61,18 +61,18 @@ def test_a_purge_is_a_job_among_others(catalog: Catalog, namespace: Namespace, j
     (listed,) = jobs.list(entry=title, kind=["purge", "plan"])
     assert (listed["id"], listed["kind"], listed["title"]) == (first, "purge", title)
     ended = jobs.ended(first)
-    assert (ended["state"], ended["attempts"], ended["children"]) == ("SUCCEEDED", 1, [])
+    assert (ended["state"], ended["attempts"], ended["children"]) == ("succeeded", 1, [])
     same = catalog.http.get(management(catalog, f"/purges/{first}")).json()
     assert {name: same[name] for name in ended["details"]} == ended["details"]
     assert same["progress"]["failed"] == 0
     assert {name for name in same if name in ended} >= {"state", "attempts", "created-by", "finished-at-ms"}
     jobs.ended(second)
-    ids = [job["id"] for job in jobs.list(state="SUCCEEDED", pageSize=1)]
+    ids = [job["id"] for job in jobs.list(state="succeeded", pageSize=1)]
     assert ids.index(first) < ids.index(second)
-    assert jobs.list(kind="plan", state="SUCCEEDED") == jobs.list(entry=title, state="CANCELLED") == []
+    assert jobs.list(kind="plan", state="succeeded") == jobs.list(entry=title, state="cancelled") == []
     for action in ("retry", "cancel", "cancel?force=true"):
         refused = catalog.http.post(f"{jobs.path}/{first}/{action}")
-        assert "it is SUCCEEDED" in assert_error(refused, 409, "ConflictException")
+        assert "it is succeeded" in assert_error(refused, 409, "ConflictException")
 
 
 def test_a_capture_is_a_job_that_may_wait_for_others(catalog: Catalog, table: Table, jobs: Jobs):

@@ -74,7 +74,7 @@ def test_one_key_that_never_goes(bench: FaultyPurges) -> None:
     assert table.remaining() == [stuck, manifest, lists[1], root]
     row = bench.job()
     progress = progress_of(row)
-    assert bench.kernel.jobs.get(bench.call, row.id).state == "DEAD_LETTER"
+    assert bench.kernel.jobs.get(bench.call, row.id).state == "failed"
     assert (progress.failed, progress.waiting) == (1, 3)
     assert progress.failed_keys == [FailedKey(stuck, "injected")]
     bench.files.clear()

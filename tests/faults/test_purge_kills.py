@@ -171,5 +171,5 @@ def test_a_killed_service_purges_everything_once(
         gateway = opened.settings.gateway
         principal = Principal("anna", gateway.default_account_id)
         call = opened.catalog.calls.open(principal, gateway.default_prefix)
-        purges.wait_for(lambda: {job.state for job in opened.jobs.list(call)} == {"SUCCEEDED"})
+        purges.wait_for(lambda: {job.state for job in opened.jobs.list(call)} == {"succeeded"})
         assert len(opened.jobs.list(call)) == len(purges.dropped)

@@ -91,11 +91,11 @@ def test_a_run_works_on_what_is_due(lakehouse: Lakehouse, instance: dg.DagsterIn
     named = len(files.written) - len(files.remaining())
     assert (metadata["purge/succeeded"], metadata["purge/deleted_files"]) == (1, named)
     assert metadata["purge/deleted_bytes"] > 0
-    assert (metadata["purge/all_pending"], metadata["purge/oldest_open_age_s"]) == (0, 0)
+    assert (metadata["purge/all_queued"], metadata["purge/oldest_open_age_s"]) == (0, 0)
     (row,) = metadata["purge/tables"]
     assert row.data["table"] == "ns.t"
     assert check.passed
-    assert lakehouse.kernel.purge.operations.get(lakehouse.call(), purge.id).state == "SUCCEEDED"
+    assert lakehouse.kernel.purge.operations.get(lakehouse.call(), purge.id).state == "succeeded"
 
 
 @pytest.mark.spark
@@ -109,7 +109,7 @@ def test_a_large_table_that_is_offered_goes_to_spark(
     assert isinstance(tick(instance), dg.SkipReason)
     # the first claim finds out how large it is; workers of the service do it within seconds
     metadata, _ = run(instance)
-    assert (metadata["purge/succeeded"], metadata["purge/all_pending"]) == (0, 1)
+    assert (metadata["purge/succeeded"], metadata["purge/all_queued"]) == (0, 1)
     result = tick(instance)
     assert isinstance(result, dg.SensorResult)
     (request,) = result.run_requests or ()
@@ -122,7 +122,7 @@ def test_a_large_table_that_is_offered_goes_to_spark(
     assert (metadata["purge/succeeded"], metadata["purge/ranges_on_spark"]) == (1, MANIFESTS)
     assert not [location for location in files.remaining() if "/t/data/" in location]
     done = lakehouse.kernel.purge.operations.get(lakehouse.call(), purge.id)
-    assert (done.state, done.progress.failed) == ("SUCCEEDED", 0)
+    assert (done.state, done.progress.failed) == ("succeeded", 0)
     assert done.progress.deleted == len(files.written) - len(files.remaining())
 
 
@@ -140,7 +140,7 @@ def test_a_dead_letter_fails_the_check_and_is_reported_once(
     kernel.close()
     assert isinstance(tick(instance), dg.SkipReason)
     metadata, check = run(instance)
-    assert (metadata["purge/dead"], metadata["purge/all_dead_letter"]) == (1, 1)
+    assert (metadata["purge/dead"], metadata["purge/all_failed"]) == (1, 1)
     assert not check.passed
     (row,) = check.metadata["purge/purges"].records
     assert row.data["table"] == "ns.t"

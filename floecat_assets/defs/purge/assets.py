@@ -53,14 +53,14 @@ def outcomes(
     context.log.info("purges in process: %s", drained)
     context.log.info("files of removed tables: %s", opened.purge.entry_files.drain_once())
     purges = opened.purge.operations
-    counts, (oldest_ms,) = purges.count_words(), purges.oldest_open_ages_ms().values()
+    counts, (oldest_ms,) = purges.count_states(), purges.oldest_open_ages_ms().values()
     return dg.MaterializeResult(
         metadata={
             **ended.metadata(),
             "purge/waiting": drained.waiting,
             "purge/ranges_on_spark": runner.ranges,
             "purge/seconds": round(time.monotonic() - started, 3),
-            **{f"purge/all_{state.lower()}": count for state, count in counts.items()},
+            **{f"purge/all_{state}": count for state, count in counts.items()},
             "purge/oldest_open_age_s": round(oldest_ms / 1000, 1),
         }
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +15,7 @@ from floecat_rest.commands.jobs.job_commands import (
     JobCommands,
     StateOption,
     counted,
+    lowered,
 )
 from floecat_rest.commands.options import JsonOption, WideOption, on_catalog
 
@@ -53,15 +53,13 @@ def list_jobs(
     ] = None,
     state: StateOption = None,
     entry: Annotated[
-        str | None, typer.Option("--entry", help="Only jobs of this table or connector.")
+        str | None, typer.Option("--entry", "--table", help="Only jobs of this table or connector.")
     ] = None,
     wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the jobs of a catalog, oldest first. Jobs that failed for good stay until they are retried."""
-    _require_known("--kind", kind, kernel.jobs.kinds)
-    _require_known("--state", state, kernel.jobs.states)
-    found = kernel.jobs.list(call, kinds=kind or (), states=state or (), title=entry)
+    found = kernel.jobs.list(call, kinds=lowered(kind), states=lowered(state), title=entry)
     _commands.print(found, as_json=as_json, wide=wide)
 
 
@@ -80,10 +78,3 @@ def cancel(
 
 
 _commands.add_watch()
-
-
-def _require_known(option: str, given: Sequence[str] | None, known: Iterable[str]) -> None:
-    words = sorted(known)
-    for word in given or ():
-        if word not in words:
-            raise typer.BadParameter(f"{word!r} is not one of {', '.join(words)}", param_hint=option)

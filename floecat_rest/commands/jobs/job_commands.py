@@ -31,6 +31,7 @@ __all__ = [
     "JobCommands",
     "StateOption",
     "counted",
+    "lowered",
 ]
 
 Columns = Mapping[str, Callable[[Any], str]]
@@ -54,6 +55,11 @@ _IntervalOption = Annotated[float, typer.Option("--interval", min=0.1, help="Sec
 def counted(job: Any) -> str:
     """The progress of a job in words."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in job.counts.items() if count)
+
+
+def lowered(words: Sequence[str] | None) -> Sequence[str]:
+    """States and kinds as they are spelled, whatever the case of those that were typed."""
+    return [word.lower() for word in words or ()]
 
 
 HEAD: Columns = {
@@ -137,9 +143,7 @@ class JobCommands:
             as_json: JsonOption = False,
         ) -> None:
             jobs = self._jobs(kernel)
-            known = {word.lower(): word for word in jobs.states}
-            states = [known.get(each.lower(), each) for each in state or ()]
-            self.print(jobs.list(call, states=states, title=table), as_json=as_json, wide=wide)
+            self.print(jobs.list(call, states=lowered(state), title=table), as_json=as_json, wide=wide)
 
     def add_show(self) -> None:
         """Adds `show`."""
@@ -181,7 +185,7 @@ class JobCommands:
             if not wanted and not as_json:
                 print_plain(f"No {self._noun} is open: floecat {self._noun} list shows those that ended")
             ended = self._follow(wanted, lambda id: jobs.get(call, id), interval_s, as_json=as_json)
-            if any(job.state == jobs.kinds[job.kind].word("failed") for job in ended):
+            if any(job.state == "failed" for job in ended):
                 raise typer.Exit(1)
 
     def _follow(

@@ -28,7 +28,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The location of its work; empty for none."""
     lane: str
     state: str
-    """State in the words of its kind."""
+    """One of `store.jobs.jobs.OPEN_STATES` and `FINISHED_STATES`."""
     attempts: int
     max_attempts: int
     cancel_requested: bool

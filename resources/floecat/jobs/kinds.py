@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import msgspec
@@ -77,8 +77,6 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """Wait of a job after a failed attempt."""
     retention_ms: int
     """Time that a job is kept after it succeeded or was cancelled."""
-    words: Mapping[str, str] = {}
-    """States in the words of this kind; a state that is left out keeps its name."""
     lock: str | None = None
     """Name of a lock: of the jobs with it that are about one subject, one works at a time. It keeps the lock
     while it is put back; its groups, which have the same lock, extend it."""
@@ -163,7 +161,3 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     def lock_of(self, subject: str) -> str | None:
         """Name of the lease that locks a subject."""
         return None if self.lock is None else f"{self.lock}:{subject}"
-
-    def word(self, state: str) -> str:
-        """A state in the words of this kind."""
-        return self.words.get(state, state)

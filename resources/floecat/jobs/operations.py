@@ -17,6 +17,7 @@ from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import job_claims, jobs, leases
 from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobFilter, JobRow
+from floecat.suggestions import did_you_mean, nearest
 from floecat.working_memory import take_memory
 
 __all__ = ["JobOperations"]
@@ -72,11 +73,6 @@ class JobOperations(Generic[I]):
         """The kinds that are seen, by name."""
         return {name: kind for name, kind in self.known.items() if not self._only or name in self._only}
 
-    @property
-    def states(self) -> Sequence[str]:
-        """The names of states, over all kinds."""
-        return tuple(dict.fromkeys(kind.word(state) for kind, state in product(self.kinds.values(), _STATES)))
-
     def list(
         self,
         call: Call,
@@ -89,7 +85,7 @@ class JobOperations(Generic[I]):
 
         Args:
             kinds: the kinds that are wanted; all if empty.
-            states: the states that are wanted, as `states` calls them; all if empty.
+            states: the states that are wanted, all if empty.
             title: what they are called, as `outer.inner.name` of a table; None for all.
 
         Raises:
@@ -173,7 +169,7 @@ class JobOperations(Generic[I]):
                 f"{self._noun} {job_id} cannot be retried: another open job does the same"
             ) from None
         if not done:
-            raise ConflictError(f"{self._noun} {job_id} cannot be retried: it is {self._word(row)}")
+            raise ConflictError(f"{self._noun} {job_id} cannot be retried: it is {row.state}")
         return self.get(call, job_id)
 
     def cancel(self, call: Call, job_id: UUID, *, force: bool = False) -> I:
@@ -193,7 +189,7 @@ class JobOperations(Generic[I]):
             return self.get(call, job_id)
         if unstarted and row.state not in ("succeeded", "cancelled"):
             raise ConflictError(f"{self._noun} {job_id} has begun: files may be gone. Cancel it with force")
-        raise ConflictError(f"{self._noun} {job_id} cannot be cancelled: it is {self._word(row)}")
+        raise ConflictError(f"{self._noun} {job_id} cannot be cancelled: it is {row.state}")
 
     def cancel_row(self, row: JobRow, *, unstarted: bool = False) -> bool:
         """Cancels a job, and lets the next one about its subject begin.
@@ -225,11 +221,11 @@ class JobOperations(Generic[I]):
         kinds = self.kinds
         return {named: count for named, count in found.items() if named[0] in kinds}
 
-    def count_words(self) -> dict[str, int]:
-        """The number of jobs by the name of their state."""
-        counts = dict.fromkeys(self.states, 0)
-        for (kind, state), count in self.count().items():
-            counts[self.kinds[kind].word(state)] += count
+    def count_states(self) -> dict[str, int]:
+        """The number of jobs by their state."""
+        counts = dict.fromkeys(_STATES, 0)
+        for (_, state), count in self.count().items():
+            counts[state] += count
         return counts
 
     def oldest_open_ages_ms(self) -> dict[str, int]:
@@ -295,11 +291,11 @@ class JobOperations(Generic[I]):
     ) -> JobFilter:
         call.check((Privilege.READ_JOBS, call.on_catalog()))
         _require_known("kind", kinds, self.kinds)
-        _require_known("state", states, self.states)
+        _require_known("state", states, _STATES)
         wanted = [
             (kind.name, state)
             for kind, state in product(self.kinds.values(), _STATES)
-            if (not kinds or kind.name in kinds) and (not states or kind.word(state) in states)
+            if (not kinds or kind.name in kinds) and (not states or state in states)
         ]
         return JobFilter(call.catalog.id, wanted, title)
 
@@ -317,11 +313,9 @@ class JobOperations(Generic[I]):
         call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
         return row
 
-    def _word(self, row: JobRow) -> str:
-        return self.kinds[row.kind].word(row.state)
-
 
 def _require_known(what: str, given: Sequence[str], known: Collection[str]) -> None:
     for word in given:
         if word not in known:
-            raise BadRequestError(f"Invalid {what}: {word!r} is not one of {', '.join(known)}")
+            near = did_you_mean(nearest(word, known))
+            raise BadRequestError(f"Invalid {what}: {word!r} is not one of {', '.join(known)}{near}")

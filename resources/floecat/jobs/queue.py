@@ -267,9 +267,7 @@ class JobQueue:
                 error,
             )
         else:
-            _log.info(
-                "%s of %s %s%s", row.kind, row.title, self.kind.word(state), f": {note}" if note else ""
-            )
+            _log.info("%s of %s %s%s", row.kind, row.title, state, f": {note}" if note else "")
         if self.kind.ended is not None:
             self.kind.ended(job, state, error)
         return Worked(state, error)

@@ -32,15 +32,6 @@ __all__ = ["PURGE", "PurgeInfo", "PurgePayload", "PurgeWork", "payload_of", "pur
 PURGE: Final = "purge"
 """Name of the kind."""
 
-_WORDS: Final = {
-    "queued": "PENDING",
-    "waiting": "PENDING",
-    "running": "RUNNING",
-    "cancelling": "RUNNING",
-    "succeeded": "SUCCEEDED",
-    "failed": "DEAD_LETTER",
-    "cancelled": "CANCELLED",
-}
 _HOUR_MS: Final = 3_600_000
 
 
@@ -179,7 +170,6 @@ def purge_kind(work: PurgeWork, settings: PurgeSettings) -> JobKind:
         max_attempts=settings.max_attempts,
         backoff=Backoff(base_ms=settings.backoff_base_ms, max_ms=settings.backoff_max_ms),
         retention_ms=settings.completed_retention_hours * _HOUR_MS,
-        words=_WORDS,
         describe=_describe,
         is_irreversible=True,
         ended=work.ended,
@@ -243,7 +233,6 @@ def _describe(row: JobRow, children: Sequence[JobInfo] | None) -> PurgeInfo:
     return PurgeInfo.of(
         row,
         children,
-        state=_WORDS[row.state],
         location=payload.location,
         worker=row.lease_owner or progress.server or None,  # who works on it, or did last
         account_id=row.account_id,

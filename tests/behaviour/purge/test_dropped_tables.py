@@ -139,26 +139,26 @@ def purge_succeeds_and_counts(service: Service, name: str) -> None:
     progress = purge["progress"]
     took_s = (purge["finished-at-ms"] - purge["started-at-ms"]) / 1000
     print(f"{progress['deleted']} files deleted in {took_s:.1f} s")
-    assert (purge["state"], progress["failed"], set(progress["kept"].values())) == ("SUCCEEDED", 0, {0})
+    assert (purge["state"], progress["failed"], set(progress["kept"].values())) == ("succeeded", 0, {0})
     assert progress["found"] == progress["deleted"] == service.tables[name].files
 
 
 @then("its purge succeeds")
 def purge_succeeds(service: Service) -> None:
-    assert service.ended("orders")["state"] == "SUCCEEDED"
+    assert service.ended("orders")["state"] == "succeeded"
 
 
 @then(parsers.parse('the purge of the first "{name}" succeeds'))
 def first_purge_succeeds(service: Service, name: str, first: LargeTable) -> None:
     purge = service.ended(name)
-    assert (purge["state"], purge["location"]) == ("SUCCEEDED", first.location)
+    assert (purge["state"], purge["location"]) == ("succeeded", first.location)
     assert service.lake.files(first.location) == set()
 
 
 @then("its purge ends as a dead letter that names the manifest")
 def dead_letter(service: Service) -> None:
     purge = service.ended("orders")
-    assert purge["state"] == "DEAD_LETTER"
+    assert purge["state"] == "failed"
     assert _FIRST_MANIFEST in purge["last-error"]
 
 
@@ -205,4 +205,4 @@ def loads_were_fast(service: Service, name: str, seconds: int) -> None:
 
 @then("every table has one purge, and all succeed")
 def all_succeed(service: Service) -> None:
-    assert {service.ended(name)["state"] for name in service.tables} == {"SUCCEEDED"}
+    assert {service.ended(name)["state"] for name in service.tables} == {"succeeded"}

@@ -80,7 +80,7 @@ def test_a_large_table_waits_for_other_processes_and_then_for_none(bench: PurgeB
     row = bench.job()
     assert (row.attempts, row.not_before_ms) == (0, bench.clock.ms + OFFER_MS)
     assert progress_of(row).expected == 40_000
-    assert bench.kernel.jobs.get(bench.call, row.id).state == "PENDING"
+    assert bench.kernel.jobs.get(bench.call, row.id).state == "waiting"
     assert row.last_error == "40000 files: waits for a run on Spark before the service deletes them"
     assert bench.kernel.purge.large_jobs.offered() == 1
     assert bench.kernel.purge.queue.drain_once() == Drained()

@@ -210,7 +210,7 @@ def test_a_purger_that_always_fails_ends_as_dead_letter(drops: Callable[..., Dro
     with pytest.raises(PurgeFailedError):
         bench.kernel.purge.drops.drop(bench.call, NAME, purge=True)
     assert [bench.drain(), bench.drain()] == [Drained(waiting=1), Drained(failed=1)]
-    assert bench.kernel.jobs.get(bench.call, bench.job().id).state == "DEAD_LETTER"
+    assert bench.kernel.jobs.get(bench.call, bench.job().id).state == "failed"
     failed = bench.events[-1]
     assert isinstance(failed, PurgeFailed)
     assert (failed.attempts, failed.error) == (3, "internal error: RuntimeError")

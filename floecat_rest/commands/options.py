@@ -20,7 +20,7 @@ from floecat.errors import (
     NoSuchWarehouseError,
 )
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.settings import Settings, load_settings
+from floecat.settings import Duration, Settings, load_settings
 from floecat.settings.loading import CONFIG_VARIABLE
 from floecat.suggestions import did_you_mean, nearest
 from floecat_rest.commands.lookups import OPERATOR, hint, of_catalog
@@ -45,6 +45,7 @@ __all__ = [
     "TableArgument",
     "WideOption",
     "WorkersOption",
+    "duration_ms",
     "environment_of",
     "on_catalog",
     "one_of",
@@ -115,6 +116,16 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line
 
 
 P = ParamSpec("P")
+
+
+def duration_ms(option: str, text: str) -> int:
+    """The duration that an option was given."""
+    try:
+        return Duration.parse(text).ms
+    except ValueError:
+        raise BadRequestError(
+            f"Invalid {option}: {text!r}, expected an ISO-8601 duration such as PT10M or P7D"
+        ) from None
 
 
 def one_of(option: str, *words: str) -> Callable[[str], str]:

@@ -8,10 +8,9 @@ import msgspec
 import typer
 
 from floecat.errors import BadRequestError, FloecatError
-from floecat.settings import Duration
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.names import parse_namespace, written
-from floecat_rest.commands.options import JsonOption, WideOption, on_catalog
+from floecat_rest.commands.options import JsonOption, WideOption, duration_ms, on_catalog
 
 if TYPE_CHECKING:
     from floecat.connectors.connector_service import ConnectorInfo, ScanProgress
@@ -68,7 +67,7 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Create a connector. `floecat connector scan` scans it now, the pipeline does so by schedule."""
-    interval_ms = _interval_ms(interval)
+    interval_ms = duration_ms("--interval", interval)
     options = dict(_key_and_value(text) for text in option or ())
     from floecat.connectors.connector_service import NewConnector
 
@@ -177,19 +176,10 @@ def _counts(progress: ScanProgress) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name != "failed")
 
 
-def _interval_ms(text: str) -> int:
-    try:
-        return Duration.parse(text).ms
-    except ValueError:
-        raise BadRequestError(
-            f"Invalid interval: {text!r}, expected an ISO-8601 duration such as PT10M"
-        ) from None
-
-
 def _key_and_value(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise BadRequestError(f"Invalid option: {text!r}, expected KEY=VALUE")
+        raise BadRequestError(f"Invalid --option: {text!r}, expected KEY=VALUE")
     return key, value
 
 

@@ -9,13 +9,13 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from floecat.errors import BadRequestError
-from floecat.settings import Duration
 from floecat_rest.commands.console import err, out, print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.options import (
     JsonOption,
     NamespaceOption,
     OptionalTableArgument,
     WideOption,
+    duration_ms,
     on_catalog,
 )
 
@@ -52,9 +52,9 @@ def orphans(
     Only Iceberg tables are looked at. Exits with 1 if a table could not be looked at, or a file not deleted.
     """
     if sum((name is not None, namespace is not None, all_tables)) != 1:
-        raise typer.BadParameter("give the NAME of a table, --namespace or --all")
+        raise BadRequestError("One of the NAME of a table, --namespace or --all is needed")
     grace = kernel.settings.purge.orphan_grace
-    older_than_ms = grace.ms if older_than is None else _duration_ms(older_than)
+    older_than_ms = grace.ms if older_than is None else duration_ms("--older-than", older_than)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task("Reading metadata", total=None)
@@ -111,12 +111,3 @@ def _print(reports: Sequence[OrphanReport], *, as_json: bool, wide: bool) -> Non
         more=("oldest", "younger"),
         wide=wide,
     )
-
-
-def _duration_ms(text: str) -> int:
-    try:
-        return Duration.parse(text).ms
-    except ValueError:
-        raise BadRequestError(
-            f"Invalid --older-than: {text!r}, expected an ISO-8601 duration such as P7D"
-        ) from None

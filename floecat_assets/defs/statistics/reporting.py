@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 import dagster as dg
 from dagster._core.events import AssetObservationData
-from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 
 from floecat_assets.defs.asset_keys import SNAPSHOTS, TARGETS
 from floecat_assets.defs.statistics.metadata import own_numbers, report_metadata
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     from floecat.statistics.capture.reports import TableReport
 
 __all__ = ["ReportedTable", "first_of_snapshots", "news_of", "of_table", "report_history"]
+
+_NO_RUN: Final = ""
+"""Job and run of an event that belongs to none."""
 
 
 class ReportedTable(NamedTuple):
@@ -65,10 +67,10 @@ def report_history(
     for report in reports:
         event = dg.DagsterEvent(
             dg.DagsterEventType.ASSET_OBSERVATION.value,
-            RUNLESS_JOB_NAME,
+            _NO_RUN,
             event_specific_data=AssetObservationData(_own_event(entry, report)),
         )
-        instance.report_dagster_event(event, RUNLESS_RUN_ID, timestamp=report.committed_at_ms / 1000)
+        instance.report_dagster_event(event, _NO_RUN, timestamp=report.committed_at_ms / 1000)
     return bool(reports)
 
 

@@ -13,7 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
+from floecat_rest.commands.names import parse_identifier
 from floecat_rest.commands.options import JsonOption, WideOption, on_catalog
 
 if TYPE_CHECKING:
@@ -45,7 +47,12 @@ IdArgument = Annotated[UUID, typer.Argument(metavar="ID", help="As the list show
 _IdsArgument = Annotated[
     list[UUID] | None, typer.Argument(metavar="ID", help="As the list shows them. Default: all open.")
 ]
-_TableOption = Annotated[str | None, typer.Option("--table", help="Only those of tables that had this name.")]
+_TableOption = Annotated[
+    TableIdentifier | None,
+    typer.Option(
+        "--table", parser=parse_identifier, metavar="NAME", help="Only those of tables that had this name."
+    ),
+]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Also a purge that has begun; it stops before its next batch.")
 ]
@@ -143,7 +150,11 @@ class JobCommands:
             as_json: JsonOption = False,
         ) -> None:
             jobs = self._jobs(kernel)
-            self.print(jobs.list(call, states=lowered(state), title=table), as_json=as_json, wide=wide)
+            self.print(
+                jobs.list(call, states=lowered(state), title=str(table) if table else None),
+                as_json=as_json,
+                wide=wide,
+            )
 
     def add_show(self) -> None:
         """Adds `show`."""

@@ -876,7 +876,7 @@ def test_purges_are_listed_shown_cancelled_and_watched(lake: Path) -> None:
         opened.purge.drops.drop(call, TableIdentifier(("ns",), "orders"), purge=True)
         (made,) = opened.purge.operations.list(call)
     purge_id = str(made.id)
-    wanted = ("--table", "ns.orders", "--state", "QUEUED")
+    wanted = ("--table", "floecat.ns.orders", "--state", "QUEUED")
     (line,) = run("purge", "list", *wanted, "--wide").stdout.splitlines()[1:]
     assert line.split()[:6] == [purge_id, "ns.orders", "queued", "0/5", "0", "0"]
     assert run("purge", "list", "--state", "failed", "--json").stdout == ""

@@ -109,7 +109,7 @@ def test_a_large_table_that_is_offered_goes_to_spark(
     assert isinstance(tick(instance), dg.SkipReason)
     # the first claim finds out how large it is; workers of the service do it within seconds
     metadata, _ = run(instance)
-    assert (metadata["purge/succeeded"], metadata["purge/all_queued"]) == (0, 1)
+    assert (metadata["purge/succeeded"], metadata["purge/all_waiting"]) == (0, 1)
     result = tick(instance)
     assert isinstance(result, dg.SensorResult)
     (request,) = result.run_requests or ()
@@ -151,7 +151,7 @@ def test_a_dead_letter_fails_the_check_and_is_reported_once(
     (ended,) = result.asset_events
     assert isinstance(ended, dg.AssetObservation)
     assert ended.description is not None
-    assert ended.description.startswith("purge of floecat.ns.t: dead_letter: ")
+    assert ended.description.startswith("purge of floecat.ns.t: failed: ")
     assert isinstance(tick(instance, result.cursor), dg.SkipReason)
 
 

@@ -81,7 +81,8 @@ class TableController(Controller):
         self, request: CatalogRequest, snapshots: FromQuery[str] = "all"
     ) -> DocumentResponse:
         """The table with its metadata document, or 304 if the client's copy is current."""
-        # a table in memory is answered before a request gets here: `floecat_rest.iceberg.fast_loads`
+        # a table in memory is answered before a request gets here: `floecat_rest.iceberg.fast_loads`;
+        # entity tags are compared in `floecat.catalog.load_table`
         run = request.admitted.run
         answer = await run(partial(_load, request, snapshots))
         return answer if isinstance(answer, DocumentResponse) else await run(answer, "storage")

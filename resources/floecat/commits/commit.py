@@ -1,4 +1,7 @@
-"""Creates and commits of tables. A commit of one table is a transaction with one entry."""
+"""Creates and commits of tables. A commit of one table is a transaction with one entry.
+
+`floecat.entries.writes` makes them, and works a commit out again where another one was faster.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
-from floecat.jobs.running import JobCancelledError, RunningJob, WorkerStoppedError
+from floecat.jobs.running_job import JobCancelledError, RunningJob, WorkerStoppedError
 from floecat.settings.limits import LimitSettings
 from floecat.store.catalogs import connectors
 from floecat.store.catalogs.connectors import ConnectorRow

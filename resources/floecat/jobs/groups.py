@@ -17,7 +17,7 @@ from floecat.clock import Clock
 from floecat.errors import FloecatError
 from floecat.jobs.kinds import JobKind
 from floecat.jobs.queue import JobQueue
-from floecat.jobs.running import JobPostponedError, RunningJob
+from floecat.jobs.running_job import JobPostponedError, RunningJob
 from floecat.store.database.engine import Connection, Store
 from floecat.store.jobs import jobs
 from floecat.store.jobs.jobs import JobRow

@@ -10,7 +10,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.jobs.descriptions import JobInfo
-from floecat.jobs.running import RunningJob
+from floecat.jobs.running_job import RunningJob
 from floecat.store.jobs.job_claims import FIRST_TURN
 from floecat.store.jobs.jobs import JobRow
 

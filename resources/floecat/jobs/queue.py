@@ -1,4 +1,4 @@
-"""Works on the jobs of one kind. Any number of workers in any number of processes may do so at once."""
+"""Claims jobs of one kind and works on them. Any number of workers in any number of processes may do so at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import uuid_utils.compat as uuids
 from floecat.clock import Clock
 from floecat.errors import FloecatError
 from floecat.jobs.kinds import JobKind, Work
-from floecat.jobs.running import (
+from floecat.jobs.running_job import (
     JobAbandonedError,
     JobCancelledError,
     JobFailedError,

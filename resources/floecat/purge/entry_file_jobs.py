@@ -18,7 +18,7 @@ from floecat.errors import UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
-from floecat.jobs.running import RunningJob
+from floecat.jobs.running_job import RunningJob
 from floecat.settings import PurgeSettings
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store.database.engine import Connection, Store

@@ -16,7 +16,7 @@ from floecat.child_process import ChildPool, PoolSetup, ProcessEndedError, WorkS
 from floecat.clock import SystemClock
 from floecat.entries.open_entries import EntryParts, open_entries
 from floecat.fileio.opening import open_fileio
-from floecat.jobs.running import JobAbandonedError, JobPostponedError
+from floecat.jobs.running_job import JobAbandonedError, JobPostponedError
 from floecat.purge.deletion.open_table_purge import open_shared_files, open_table_purge, storage_finder
 from floecat.purge.deletion.progress import PurgeProgress
 from floecat.purge.deletion.table_purge import TablePurge

@@ -17,7 +17,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import server_identity
-from floecat.jobs.running import RunningJob
+from floecat.jobs.running_job import RunningJob
 from floecat.purge.deletion.progress import PROGRESS, PurgeProgress, progress_of
 from floecat.purge.deletion.ranges import RangeRunner
 from floecat.purge.purgers import Purgers, ReachableFilesPurger

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from floecat.clock import Clock
-from floecat.jobs.running import JobPostponedError
+from floecat.jobs.running_job import JobPostponedError
 from floecat.purge.deletion.ranges import RangeRunner
 from floecat.purge.deletion.table_purge import PurgeTarget, TablePurge
 from floecat.purge.spi import PurgeRequest

@@ -10,7 +10,7 @@ import pytest
 from floecat.errors import FloecatError
 from floecat.jobs.groups import Group, Groups, Offer
 from floecat.jobs.queue import Drained, JobQueue
-from floecat.jobs.running import JobCancelledError, RunningJob
+from floecat.jobs.running_job import JobCancelledError, RunningJob
 from floecat.store.jobs import job_claims
 from floecat.store.jobs.jobs import JobRow
 from floecat.store.jobs.leases import LeaseLostError

@@ -9,7 +9,7 @@ import pytest
 
 from floecat.errors import FloecatError
 from floecat.jobs.queue import Drained, JobQueue
-from floecat.jobs.running import JobPostponedError, RunningJob
+from floecat.jobs.running_job import JobPostponedError, RunningJob
 from floecat.store.jobs import leases
 from tests.unit.jobs.conftest import LEASE_MS, RETRY_MS, Bench
 

@@ -1,4 +1,7 @@
-"""Plans scans, small ones in this process and others in processes of their own."""
+"""Chooses where scans are planned: small ones in this process, others in processes of their own.
+
+`scan_planning` plans.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from floecat.errors import FloecatError, NoSuchWarehouseError, PlanStoppedError,
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
-from floecat.jobs.running import JobCancelledError, RunningJob
+from floecat.jobs.running_job import JobCancelledError, RunningJob
 from floecat.planning.plans.plan_answers import TaskChunk, encode_error, task_list
 from floecat.planning.plans.plan_requests import PlannedScan
 from floecat.planning.plans.plan_rows import PlanRows

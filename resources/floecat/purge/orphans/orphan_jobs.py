@@ -17,7 +17,7 @@ from floecat.errors import ConflictError, FloecatError, UnavailableError, Unsupp
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
-from floecat.jobs.running import JobCancelledError, RunningJob
+from floecat.jobs.running_job import JobCancelledError, RunningJob
 from floecat.store.database.engine import Store
 from floecat.store.jobs import job_claims, jobs
 from floecat.store.jobs.leases import LeaseLostError

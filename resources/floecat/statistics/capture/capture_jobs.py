@@ -15,7 +15,7 @@ from floecat.clock import Clock
 from floecat.jobs.groups import Groups
 from floecat.jobs.kinds import Backoff, Describe, JobKind, Work
 from floecat.jobs.queue import JobQueue
-from floecat.jobs.running import RunningJob
+from floecat.jobs.running_job import RunningJob
 from floecat.settings import StatisticsSettings
 from floecat.statistics.capture.descriptions import describe_capture, describe_group, describe_publication
 from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, CaptureRequests

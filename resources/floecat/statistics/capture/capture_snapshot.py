@@ -14,7 +14,7 @@ import msgspec
 
 from floecat.errors import NoSuchTableError
 from floecat.jobs.groups import Group, Offer
-from floecat.jobs.running import JobPostponedError, RunningJob
+from floecat.jobs.running_job import JobPostponedError, RunningJob
 from floecat.statistics.capture.policies import CapturePolicy, capture_policy
 from floecat.statistics.capture.publishing.finalization import Finalization, Found
 from floecat.statistics.capture.publishing.publication import (

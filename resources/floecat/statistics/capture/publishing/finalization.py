@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from floecat.errors import UnavailableError
-from floecat.jobs.running import RunningJob
+from floecat.jobs.running_job import RunningJob
 from floecat.statistics.capture.publishing.expiry import delete_expired
 from floecat.statistics.capture.reading import counting
 from floecat.statistics.capture.reading.captured_files import SnapshotFiles

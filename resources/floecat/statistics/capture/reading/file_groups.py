@@ -1,4 +1,4 @@
-"""The files of a group: read, stored in a sidecar, and submitted once."""
+"""Files of a group: read, stored in a sidecar, and submitted once. `capture_snapshot` makes the groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from floecat.errors import FloecatError, UnavailableError
 from floecat.iceberg.schemas.schema import Schema
-from floecat.jobs.running import JobFailedError, RunningJob
+from floecat.jobs.running_job import JobFailedError, RunningJob
 from floecat.statistics.capture.reading import counting
 from floecat.statistics.capture.reading.files_with_deletes import LiveFile
 from floecat.statistics.capture.reading.processes import Check, FileEndedProcessError, RunWork

@@ -13,7 +13,7 @@ from floecat.entries.open_entries import EntryParts
 from floecat.errors import FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import Schema
-from floecat.jobs.running import JobCancelledError, RunningJob
+from floecat.jobs.running_job import JobCancelledError, RunningJob
 from floecat.storage.catalog_storage import CatalogStorage
 from floecat.store.catalogs import catalogs
 from floecat.store.database.engine import Connection

@@ -16,7 +16,7 @@ from msgspec import Raw, json
 from floecat.errors import FloecatError, UnavailableError
 from floecat.fileio.locations import AllowedLocations
 from floecat.iceberg.schemas.schema import Schema, parse_schema
-from floecat.jobs.running import JobFailedError
+from floecat.jobs.running_job import JobFailedError
 from floecat.settings.limits import LimitSettings
 from floecat.statistics.capture.reading.counting import FileSource
 from floecat.statistics.capture.reading.file_groups import (

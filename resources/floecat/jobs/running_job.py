@@ -1,4 +1,4 @@
-"""A job as its worker holds it."""
+"""A job as its worker holds it, by a lease that it renews."""
 
 from __future__ import annotations
 

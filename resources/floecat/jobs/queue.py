@@ -1,4 +1,4 @@
-"""Claims jobs of one kind and works on them. Any number of workers in any number of processes may do so at once."""
+"""Claims jobs of one kind and works on them; any number of workers, in any number of processes, may do so."""
 
 from __future__ import annotations
 

@@ -81,10 +81,10 @@ def purge_event(purge: PurgeInfo, default_account_id: UUID) -> dg.AssetMateriali
         "purge/kept_files_of_table": dg.MetadataValue.int(sum(progress.kept.values())),
         "purge/seconds_since_drop": dg.MetadataValue.float(took_s),
     }
-    if purge.state == "SUCCEEDED":
+    if purge.state == "succeeded":
         description = f"purge of {name}: {progress.deleted:,} files deleted, dropped by {purge.created_by}"
         return dg.AssetMaterialization(OUTCOMES, description=description, metadata=metadata)
-    description = f"purge of {name}: {purge.state.lower()}: {purge.last_error or 'no error'}"
+    description = f"purge of {name}: {purge.state}: {purge.last_error or 'no error'}"
     return dg.AssetObservation(OUTCOMES, description=description, metadata=metadata)
 
 

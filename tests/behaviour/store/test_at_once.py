@@ -45,20 +45,24 @@ def test_a_commit_of_another_connection_is_seen_and_a_rollback_is_not(
 ) -> None:
     row = insert(store, add_namespace(store, add_catalog(store).id, "a"), "t")
     elsewhere = Store.open(url)
-    assert tables.state(at_once, row.id) == row.state
+    assert tables.state(at_once, row.id) == (row.state, None, 0)
 
     def roll_back() -> None:
         with elsewhere.write() as conn:
             assert swap(conn, row, row.version, "s3://lake/t/metadata/1.json")
-            assert tables.state(at_once, row.id) == row.state
+            assert tables.state(at_once, row.id) == (row.state, None, 0)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         roll_back()
-    assert tables.state(at_once, row.id) == row.state
+    assert tables.state(at_once, row.id) == (row.state, None, 0)
     with elsewhere.write() as conn:
         assert swap(conn, row, row.version, "s3://lake/t/metadata/1.json")
-    assert tables.state(at_once, row.id) == (row.id, row.version + 1, "s3://lake/t/metadata/1.json")
+    assert tables.state(at_once, row.id) == (
+        (row.id, row.version + 1, "s3://lake/t/metadata/1.json"),
+        None,
+        0,
+    )
     with elsewhere.write() as conn:
         assert entry_changes.delete(conn, row.id, None)
     assert tables.state(at_once, row.id) is None

@@ -82,7 +82,7 @@ def test_a_refusal_names_the_first_missing_privilege(securable: Securable, text:
 
 def test_an_authorizer_that_answers_too_little_allows_nothing() -> None:
     class Silent:
-        def allowed(self, _principal: Principal, _checks: object, /) -> list[bool]:
+        def allowed(self, _principal: Principal, _checks: object, _found: object, /) -> list[bool]:
             return []
 
     with pytest.raises(ValueError, match="shorter"):

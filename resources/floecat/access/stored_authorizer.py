@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.access.paths import Path, find_paths
@@ -15,6 +14,7 @@ from floecat.access.rights import ALL, Grantees, held, with_implied
 from floecat.auth.authorizer import Check, FoundSecurable, Securable
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
+from floecat.identifiers.namespace import Namespace
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.store.access import grants, places, principals
 from floecat.store.access.principals import PrincipalRow
@@ -97,30 +97,27 @@ class StoredAuthorizer:
         return self._keep((account.int, version, _key(principal)), made, _ROW_BYTES)
 
     def _by_names(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
-        around = [msgspec.structs.replace(each, kind=_around(each), name=None) for _, each in checks]
-        distinct = list(dict.fromkeys(around))
-        version, paths = find_paths(conn, principal.account_id, distinct)
+        # a listing asks about a thousand tables of one namespace
+        keys = [(each.catalog, each.namespace) for _, each in checks]
+        distinct = {key: _around(each) for key, (_, each) in zip(keys, checks, strict=True)}
+        version, found = find_paths(conn, principal.account_id, list(distinct.values()))
         if version is None:  # the account has nothing, so far
             return (False,) * len(checks)
-        path_of = dict(zip(distinct, paths, strict=True))
-        rights = {each: self._held(conn, principal, version, path)[-1] for each, path in path_of.items()}
-        answers = [privilege in rights[each] for (privilege, _), each in zip(checks, around, strict=True)]
-        # what is granted on tables and views themselves is read only where it decides
-        names: defaultdict[Securable, set[str]] = defaultdict(set)
-        for (_, securable), each, answer in zip(checks, around, answers, strict=True):
-            if not answer and securable.name is not None and path_of[each].is_whole:
-                names[each].add(securable.name)
-        if not names:
+        paths = dict(zip(distinct, found, strict=True))
+        rights = {key: self._held(conn, principal, version, path)[-1] for key, path in paths.items()}
+        answers = [privilege in rights[key] for (privilege, _), key in zip(checks, keys, strict=True)]
+        if all(answers):
             return answers
+        # what is granted on tables and views themselves is read only where it decides
+        names: defaultdict[tuple[str, Namespace], list[str]] = defaultdict(list)
+        for (_, each), key, answer in zip(checks, keys, answers, strict=True):
+            if not answer and each.name is not None and paths[key].is_whole:
+                names[key].append(each.name)
         grantees = self.grantees(conn, principal, version)
-        own = {
-            (each, name): privileges
-            for each, wanted in names.items()
-            for name, privileges in _on_entries(conn, grantees, path_of[each], wanted).items()
-        }
+        own = {key: _on_entries(conn, grantees, paths[key], wanted) for key, wanted in names.items()}
         return [
-            answer or privilege in own.get((each, securable.name or ""), ())
-            for answer, (privilege, securable), each in zip(answers, checks, around, strict=True)
+            answer or (key in own and privilege in own[key].get(each.name or "", ()))
+            for answer, (privilege, each), key in zip(answers, checks, keys, strict=True)
         ]
 
     def _of_found(
@@ -176,19 +173,21 @@ def _key(principal: Principal) -> tuple[str, str, tuple[str, ...]]:
     return principal.issuer, principal.name, principal.groups
 
 
-def _around(securable: Securable) -> Any:
-    return "namespace" if securable.name is not None else securable.kind
+def _around(securable: Securable) -> Securable:
+    """The thing itself, or the namespace of a table or view."""
+    if securable.name is None:
+        return securable
+    return Securable("namespace", securable.catalog, securable.namespace)
 
 
 def _on_entries(
-    conn: Connection, grantees: Grantees, path: Path, names: set[str]
+    conn: Connection, grantees: Grantees, path: Path, names: Sequence[str]
 ) -> dict[str, frozenset[str]]:
     """The privileges on tables and views of a namespace themselves, by name."""
-    granted: defaultdict[str, set[str]] = defaultdict(set)
-    owned: dict[str, frozenset[str]] = {}
-    for name, owner, privilege in places.granted_in(conn, path.places[-1].id, names, list(grantees.via)):
-        if owner in grantees.ids:
-            owned[name] = ALL
-        elif privilege is not None:
-            granted[name].add(privilege)
-    return {name: with_implied(privileges) for name, privileges in granted.items()} | owned
+    rows = places.granted_in(conn, path.places[-1].id, names, grantees.via, grantees.ids)
+    granted: defaultdict[str, list[str]] = defaultdict(list)
+    for name, privilege, _ in rows:
+        granted[name].append(privilege or "")
+    kept = {each: with_implied(each) for each in set(map(tuple, granted.values()))}
+    found = {name: kept[tuple(privileges)] for name, privileges in granted.items()}
+    return found | {name: ALL for name, _, is_owned in rows if is_owned}

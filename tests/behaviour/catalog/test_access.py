@@ -102,6 +102,8 @@ def test_nobody_may_do_anything_but_operators(lake: Lake) -> None:
     with pytest.raises(ForbiddenError):
         lake.call("ada", "other")
     assert lake.tables(lake.call("eve", "ops")) == ["t"]
+    unknown = Principal("unknown", lake.operator.catalog.account_id)
+    assert lake.kernel.access.authorizer.allowed(unknown, [(P.READ_TABLE, on(T))]) == [False]
 
 
 def test_a_grant_holds_below_and_not_beside(lake: Lake) -> None:

@@ -5,7 +5,7 @@ Each statement reads by a unique index, however many catalogs, namespaces and ta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -65,8 +65,9 @@ _BELOW: Final = (
         _namespaces.c.physical_name.in_(sa.bindparam("physical_names", expanding=True)),
     )
 )
+_IS_OWNED: Final = _entries.c.owner_id.in_(sa.bindparam("owners", expanding=True, type_=sa.Uuid()))
 _GRANTED_IN: Final = (
-    sa.select(_entries.c.name, _entries.c.owner_id, grants.c.privilege)
+    sa.select(_entries.c.name, grants.c.privilege, _IS_OWNED.label("is_owned"))
     .select_from(
         _entries.outerjoin(
             grants,
@@ -80,7 +81,7 @@ _GRANTED_IN: Final = (
         _entries.c.namespace_id == sa.bindparam("namespace_id"),
         _entries.c.name >= sa.bindparam("first"),
         _entries.c.name <= sa.bindparam("last"),
-        sa.or_(grants.c.privilege.is_not(None), _entries.c.owner_id.is_not(None)),
+        sa.or_(grants.c.privilege.is_not(None), _IS_OWNED),
     )
 )
 _OWNED: Final = {
@@ -126,24 +127,30 @@ def below(
 
 
 def granted_in(
-    conn: Connection, namespace_id: UUID, names: Collection[str], grantees: Sequence[str]
-) -> list[tuple[str, UUID | None, str | None]]:
-    """Owners of tables and views of a namespace, and what is granted on them to any of some grantees.
+    conn: Connection,
+    namespace_id: UUID,
+    names: Collection[str],
+    grantees: Collection[str],
+    owners: Collection[UUID],
+) -> list[tuple[str, str | None, bool]]:
+    """Tables and views of a namespace that are owned by some, or on which something is granted to some.
 
     Args:
         names: of the tables and views; what lies between the first and the last may be among the answers.
         grantees: as `store.access.principals` writes them.
+        owners: ids of principals and roles.
 
     Returns:
-        Name, owner and privilege, with several privileges in several rows.
+        Name, privilege, and whether it is owned by one of them; several privileges are in several rows.
     """
     parameters = {
         "namespace_id": namespace_id,
         "first": min(names),
         "last": max(names),
-        "grantees": list(grantees),
+        "grantees": sorted(grantees),
+        "owners": sorted(owners),
     }
-    return [(row[0], row[1], row[2]) for row in conn.all(_GRANTED_IN, parameters)]
+    return [(row[0], row[1], bool(row[2])) for row in conn.all(_GRANTED_IN, parameters)]
 
 
 def set_owner(conn: Connection, kind: str, place_id: UUID, owner: UUID) -> None:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -164,8 +165,10 @@ def test_loads_go_on_while_a_process_reads_files(open_bench: Callable[..., Bench
 def capture_processes() -> set[int]:
     """Processes of this one that read data files."""
     found = set()
-    for children in Path("/proc/self/task").glob("*/children"):
-        for pid in children.read_text().split():
-            if b"# capture" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.add(int(pid))
+    # /proc/self/task/*/children misses what moves from a thread that ends to another one
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            parent = process.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == os.getpid() and b"# capture" in process.joinpath("cmdline").read_bytes():
+                found.add(int(process.name))
     return found

@@ -151,22 +151,13 @@ class AccessService:
             BadRequestError: the grantee is malformed.
             NotFoundError: there is no such thing, or no such role.
         """
-        added: list[Privilege] = []
+        now_ms = self._clock.now_ms()
 
-        def work(conn: Connection) -> str | None:
-            place_id = _whole(conn, account_id, on).places[-1].id
-            grantee, now_ms = self._grantee(conn, account_id, to), self._clock.now_ms()
-            added[:] = [
-                privilege
-                for privilege in dict.fromkeys(privileges)
-                if grants.insert(
-                    conn, GrantRow(account_id, grantee, place_id, privilege, on.kind, by, now_ms)
-                )
-            ]
-            return f"grant {', '.join(added)} on {on} to {to}" if added else None
+        def insert(conn: Connection, grantee: str, place_id: UUID, privilege: Privilege) -> bool:
+            row = GrantRow(account_id, grantee, place_id, privilege, on.kind, by, now_ms)
+            return grants.insert(conn, row)
 
-        self._change(account_id, by, work)
-        return added
+        return self._change_grants(account_id, privileges, on, to, by, insert, "grant {} on {} to {}")
 
     def revoke(
         self, account_id: UUID, privileges: Sequence[Privilege], on: Securable, of: str, by: str
@@ -177,20 +168,11 @@ class AccessService:
             BadRequestError: the grantee is malformed.
             NotFoundError: there is no such thing, or no such role.
         """
-        removed: list[Privilege] = []
 
-        def work(conn: Connection) -> str | None:
-            place_id = _whole(conn, account_id, on).places[-1].id
-            grantee = self._grantee(conn, account_id, of)
-            removed[:] = [
-                privilege
-                for privilege in dict.fromkeys(privileges)
-                if grants.delete(conn, account_id, grantee, place_id, privilege)
-            ]
-            return f"revoke {', '.join(removed)} on {on} of {of}" if removed else None
+        def delete(conn: Connection, grantee: str, place_id: UUID, privilege: Privilege) -> bool:
+            return grants.delete(conn, account_id, grantee, place_id, privilege)
 
-        self._change(account_id, by, work)
-        return removed
+        return self._change_grants(account_id, privileges, on, of, by, delete, "revoke {} on {} of {}")
 
     def set_owner(self, account_id: UUID, on: Securable, owner: str, by: str) -> None:
         """Makes a principal or a role the owner of a catalog, namespace, table or view.
@@ -233,16 +215,16 @@ class AccessService:
             principal: with the groups that its token would name.
         """
         account_id = principal.account_id
-        if self._authorizer.is_operator(principal):
-            return AccessExplanation(True, ("its token names the group of operators",))
         with self._store.read() as conn:
+            row = principals.find(conn, account_id, principal.issuer, principal.name)
+            if row is not None and row.disabled:
+                return AccessExplanation(False, (f"principal {principal.name} is disabled",))
+            if self._authorizer.is_operator(principal):
+                return AccessExplanation(True, ("its token names the group of operators",))
             version, (path,) = find_paths(conn, account_id, [on])
             grantees = self._authorizer.grantees(conn, principal, version or 0)
             rows = grants.of_securables(conn, [place.id for place in path.places])
             named = _Names(conn, account_id)
-            row = principals.find(conn, account_id, principal.issuer, principal.name)
-            if row is not None and row.disabled:
-                return AccessExplanation(False, (f"principal {principal.name} is disabled",))
             found = [
                 _told(reason, path, grantees, named)
                 for reason in reasons(privilege, grantees, path.places, rows)
@@ -283,6 +265,32 @@ class AccessService:
         """The last changes, the newest first."""
         with self._store.read() as conn:
             return grants.history(conn, account_id, 1 << 62, limit)
+
+    def _change_grants(
+        self,
+        account_id: UUID,
+        privileges: Sequence[Privilege],
+        on: Securable,
+        grantee: str,
+        by: str,
+        change: Callable[[Connection, str, UUID, Privilege], bool],
+        told: str,
+    ) -> Sequence[Privilege]:
+        """Changes the grant of each privilege. Returns those whose grant was changed."""
+        changed: list[Privilege] = []
+
+        def work(conn: Connection) -> str | None:
+            place_id = _whole(conn, account_id, on).places[-1].id
+            stored = self._grantee(conn, account_id, grantee)
+            changed[:] = [
+                privilege
+                for privilege in dict.fromkeys(privileges)
+                if change(conn, stored, place_id, privilege)
+            ]
+            return told.format(", ".join(changed), on, grantee) if changed else None
+
+        self._change(account_id, by, work)
+        return changed
 
     def _change(self, account_id: UUID, by: str, work: Callable[[Connection], str | None]) -> bool:
         """Makes a change, and its line of history if anything changed. Returns whether it did."""

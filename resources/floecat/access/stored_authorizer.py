@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -54,18 +54,19 @@ class StoredAuthorizer:
     ) -> Sequence[bool]:
         """See `Authorizer.allowed`.
 
-        Two statements, a third where grants on tables or views decide; none with what was found. More only
-        after access has changed.
+        Two statements, a third where grants on tables or views decide; none with what was found; one for an
+        operator. More only after access has changed.
         """
-        if self.is_operator(principal):
-            return (True,) * len(checks)
         if found is not None:
+            if self.is_operator(principal):
+                return self._of_operator(found.conn, principal, checks)
             return self._of_found(principal, checks, found)
         with self._store.read() as conn:
-            return self._by_names(conn, principal, checks)
+            decide = self._of_operator if self.is_operator(principal) else self._by_names
+            return decide(conn, principal, checks)
 
     def is_operator(self, principal: Principal) -> bool:
-        """Whether the token says that the principal may do everything in its account."""
+        """Whether the token says that the principal, unless disabled, may do everything in its account."""
         return self._operators is not None and self._operators in principal.groups
 
     def owner(self, conn: Connection, principal: Principal, /) -> UUID | None:
@@ -94,7 +95,11 @@ class StoredAuthorizer:
             )
             return Grantees.of(principal, row, members)
 
-        return self._keep((account.int, version, _key(principal)), made, _ROW_BYTES)
+        return self._keep((account.int, version, _key(principal)), made, _size(principal))
+
+    def _of_operator(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
+        row = principals.find(conn, principal.account_id, principal.issuer, principal.name)
+        return (row is None or not row.disabled,) * len(checks)
 
     def _by_names(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
         # a listing asks about a thousand tables of one namespace
@@ -159,18 +164,22 @@ class StoredAuthorizer:
             return held(self.grantees(conn, principal, version), path.places, granted)
 
         key = (principal.account_id.int, version, _key(principal), path.places[-1].id.int)
-        return self._keep(key, made, _ROW_BYTES)
+        return self._keep(key, made, _size(principal))
 
-    def _keep(self, key: object, make: Callable[[], T], size: int) -> T:
-        kept: T | None = self._kept.get(key)
-        if kept is None:
-            kept = make()
-            self._kept.put(key, kept, size * (1 + len(kept) if isinstance(kept, Sequence) else 1))
+    def _keep(self, key: Hashable, make: Callable[[], T], size: int) -> T:
+        kept: T = self._kept.get_or_make(
+            key, make, lambda value: size * (1 + len(value) if isinstance(value, Sequence) else 1)
+        )
         return kept
 
 
 def _key(principal: Principal) -> tuple[str, str, tuple[str, ...]]:
     return principal.issuer, principal.name, principal.groups
+
+
+def _size(principal: Principal) -> int:
+    """About what a value by a principal takes: its groups are in the key."""
+    return _ROW_BYTES + sum(map(len, principal.groups)) + 60 * len(principal.groups)
 
 
 def _around(securable: Securable) -> Securable:

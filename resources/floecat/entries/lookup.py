@@ -7,14 +7,16 @@ for ever, so a cached document is never wrong.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import chain
 from threading import Lock
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import FoundSecurable, Privilege
+from floecat.auth.authorizer import Check, FoundSecurable, Privilege
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, EntryKind, Labels
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -229,12 +231,13 @@ class Entries:
             rows = tables.load_many(
                 conn, catalog.id, [(identifier, known) for identifier, (known, _) in held.items()]
             )
+            checks: defaultdict[TableIdentifier, list[Check]] = defaultdict(list)
+            for privilege, name in wanted:
+                checks[name].append((privilege, call.on_entry("table", name)))
             for name, row in rows.items():
-                checks = [(each, call.on_entry("table", name)) for each, of in wanted if of == name]
-                call.check(*checks, found=_found(conn, row))
-        missing = [(each, call.on_entry("table", name)) for each, name in wanted if name not in rows]
-        if missing:
-            call.check(*missing)
+                call.check(*checks.pop(name), found=_found(conn, row))
+        if checks:  # of names that do not exist
+            call.check(*chain.from_iterable(checks.values()))
         return {
             identifier: self._entry(catalog, identifier, row, held[identifier][1], _MODELS[row.kind])
             for identifier, row in rows.items()

@@ -237,6 +237,10 @@ def test_a_disabled_principal_may_do_nothing(lake: Lake) -> None:
         lake.call("ada")
     explained = lake.access.explain(Principal("ada", account), P.READ_TABLE, on(T))
     assert explained.reasons == ("principal ada is disabled",)
+    with pytest.raises(ForbiddenError):  # an operator, too
+        lake.call("ada", "ops")
+    operator = Principal("ada", account, groups=("ops",))
+    assert not lake.access.explain(operator, P.READ_TABLE, on(T)).allowed
     lake.access.set_disabled(account, "ada", "op", disabled=False)
     lake.load(lake.call("ada"))
 

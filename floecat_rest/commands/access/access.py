@@ -27,6 +27,7 @@ app = typer.Typer(
 GranteeArgument = Annotated[
     str, typer.Argument(metavar="GRANTEE", help="principal:NAME, role:NAME, or group:NAME of tokens.")
 ]
+PrincipalArgument = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Its name.")]
 SecurableArgument = Annotated[
     str,
     typer.Argument(
@@ -81,10 +82,26 @@ def owner(kernel: Kernel, call: Call, on: SecurableArgument, to: GranteeArgument
 
 @app.command()
 @on_catalog
+def disable(kernel: Kernel, call: Call, principal: PrincipalArgument) -> None:
+    """Disable a principal, also an operator: it may do nothing from its next request on."""
+    kernel.access.access.set_disabled(call.catalog.account_id, principal, call.principal.name, disabled=True)
+    print_plain(f"Disabled principal {principal}")
+
+
+@app.command()
+@on_catalog
+def enable(kernel: Kernel, call: Call, principal: PrincipalArgument) -> None:
+    """Enable a principal that was disabled, with the rights that it had."""
+    kernel.access.access.set_disabled(call.catalog.account_id, principal, call.principal.name, disabled=False)
+    print_plain(f"Enabled principal {principal}")
+
+
+@app.command()
+@on_catalog
 def explain(
     kernel: Kernel,
     call: Call,
-    principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Its name.")],
+    principal: PrincipalArgument,
     privilege: Annotated[str, typer.Argument(metavar="PRIVILEGE", help="As read_table.")],
     on: SecurableArgument,
     *,

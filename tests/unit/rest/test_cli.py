@@ -94,6 +94,8 @@ COMMANDS = (
     "access grant",
     "access revoke",
     "access owner",
+    "access disable",
+    "access enable",
     "access explain",
     "access who",
     "access history",

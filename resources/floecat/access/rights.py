@@ -31,6 +31,18 @@ IMPLIED_BY: Final[Mapping[Privilege, frozenset[Privilege]]] = {
     Privilege.READ_VIEW: frozenset({Privilege.WRITE_VIEW}),
     Privilege.READ_CONNECTORS: frozenset({Privilege.MANAGE_CONNECTORS}),
     Privilege.READ_JOBS: frozenset({Privilege.MANAGE_JOBS}),
+    Privilege.READ_ACCESS: frozenset(
+        {
+            Privilege.MANAGE_GRANTS,
+            Privilege.MANAGE_OWNERS,
+            Privilege.MANAGE_PROTECTION,
+            Privilege.MANAGE_PRINCIPALS,
+            Privilege.MANAGE_ROLES,
+        }
+    ),
+    Privilege.READ_AUTHORITIES: frozenset({Privilege.MANAGE_AUTHORITIES}),
+    Privilege.USE_AUTHORITY: frozenset({Privilege.MANAGE_AUTHORITIES}),
+    Privilege.READ_WORKERS: frozenset({Privilege.MANAGE_WORKERS}),
 }
 """Privileges with those that hold them, too: an engine that may write a table must load it."""
 

@@ -83,6 +83,25 @@ class Privilege(StrEnum):
     MANAGE_JOBS = "manage_jobs"
     """Retry and cancel them."""
 
+    READ_ACCESS = "read_access"
+    """See the grants and owners of a thing and below; of the account principals, roles and history too."""
+    MANAGE_GRANTS = "manage_grants"
+    """Grant what one has oneself, and revoke."""
+    MANAGE_OWNERS = "manage_owners"
+    """Give away what one may do everything with."""
+    MANAGE_PROTECTION = "manage_protection"
+    """Protect a thing from drops, and take that off."""
+    MANAGE_PRINCIPALS = "manage_principals"
+    """Privilege on the account, as all that follow. Disable, enable and delete principals."""
+    MANAGE_ROLES = "manage_roles"
+    """Create roles, and change those that one owns or is in."""
+    READ_AUTHORITIES = "read_authorities"
+    MANAGE_AUTHORITIES = "manage_authorities"
+    USE_AUTHORITY = "use_authority"
+    """Let a catalog hand out keys of a storage authority."""
+    READ_WORKERS = "read_workers"
+    MANAGE_WORKERS = "manage_workers"
+
 
 class Securable(msgspec.Struct, frozen=True):
     """The object of a privilege: by name, in the account of the principal. It need not exist."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from floecat.auth.authentication import Authentication
@@ -20,9 +20,20 @@ _log = logging.getLogger(__name__)
 class Authenticator:
     """Authenticates requests by their headers."""
 
-    def __init__(self, authentication: Authentication, threads: RequestThreads) -> None:
+    def __init__(
+        self,
+        authentication: Authentication,
+        threads: RequestThreads,
+        logged_in: Callable[[Principal], None] = lambda _: None,
+    ) -> None:
+        """Sets what it works with.
+
+        Args:
+            logged_in: is told, in a thread, of a principal whose token was verified.
+        """
         self._authentication = authentication
         self._threads = threads
+        self._logged_in = logged_in
 
     @property
     def token_url(self) -> str | None:
@@ -55,7 +66,11 @@ class Authenticator:
         principal = authentication.remembered(credentials)
         if principal is None:
             # verifying may fetch the keys of the issuer, so it must not hold up the event loop
-            verify = partial(authentication.verify, credentials)
-            principal = await self._threads.run(verify, "login")
+            principal = await self._threads.run(partial(self._log_in, credentials), "login")
         name_account(principal.account_id)
+        return principal
+
+    def _log_in(self, credentials: Sequence[bytes]) -> Principal:
+        principal = self._authentication.verify(credentials)
+        self._logged_in(principal)
         return principal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from floecat.auth.authentication import open_authentication
+from floecat.auth.principals import Principal
 from floecat.memory_budget import MemoryBudget
 from floecat.runtime import Kernel
 from floecat.settings import Settings
@@ -42,7 +43,12 @@ class Services:
         # of large bodies, one is worked on at a time
         self.turns = WorkingMemory(1, wait_ms=limits.working_memory_wait_ms)
         self.threads = RequestThreads(self.settings)
-        self.authenticator = Authenticator(open_authentication(self.settings, self.memory), self.threads)
+        authentication = open_authentication(self.settings, self.memory)
+        self.authenticator = Authenticator(authentication, self.threads, self._logged_in)
         self.readiness = Readiness(timeout_ms=self.settings.store.timeout_ms)
         # asks the store for gauges
         self.gauges = Readiness(timeout_ms=self.settings.store.timeout_ms)
+
+    def _logged_in(self, principal: Principal) -> None:
+        if self.kernel is not None:
+            self.kernel.access.log_in(principal)

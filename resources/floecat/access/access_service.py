@@ -216,13 +216,12 @@ class AccessService:
         """
         account_id = principal.account_id
         with self._store.read() as conn:
-            row = principals.find(conn, account_id, principal.issuer, principal.name)
-            if row is not None and row.disabled:
-                return AccessExplanation(False, (f"principal {principal.name} is disabled",))
-            if self._authorizer.is_operator(principal):
-                return AccessExplanation(True, ("its token names the group of operators",))
             version, (path,) = find_paths(conn, account_id, [on])
             grantees = self._authorizer.grantees(conn, principal, version or 0)
+            if grantees.disabled:
+                return AccessExplanation(False, (f"{grantees.disabled} is disabled",))
+            if self._authorizer.is_operator(principal):
+                return AccessExplanation(True, ("its token names the group of operators",))
             rows = grants.of_securables(conn, [place.id for place in path.places])
             named = _Names(conn, account_id)
             found = [
@@ -325,9 +324,9 @@ class AccessService:
             raise BadRequestError(
                 f"Invalid grantee: {text[:_LONGEST_NAME]!r}, expected principal:NAME, role:NAME or group:NAME"
             )
-        row = PrincipalRow(uuids.uuid7(), account_id, "", name, False, self._clock.now_ms())
+        row = PrincipalRow(uuids.uuid7(), account_id, name, False, self._clock.now_ms())
         principals.ensure(conn, row)
-        found = principals.find(conn, account_id, row.issuer, name) or row
+        found = principals.find(conn, account_id, name) or row
         return str(found.id)
 
 

@@ -54,6 +54,8 @@ class Grantees(msgspec.Struct, frozen=True):
     """The principal, its groups and its roles as the store writes them, each with the member that has it."""
     ids: frozenset[UUID]
     """Ids of those that may own something."""
+    disabled: str | None = None
+    """What is disabled, the principal or its account, which may then do nothing."""
 
     @classmethod
     def of(
@@ -63,11 +65,9 @@ class Grantees(msgspec.Struct, frozen=True):
 
         Args:
             principal: whose groups its token names.
-            row: its row, if it has one; a disabled principal has rights by nothing.
+            row: its row, if it has one.
             members: every role with each of its members.
         """
-        if row is not None and row.disabled:
-            return cls({}, frozenset())
         roles: defaultdict[str, list[str]] = defaultdict(list)
         for role_id, member in members:
             roles[member].append(str(role_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -14,10 +15,13 @@ from floecat.access.rights import ALL, Grantees, held, with_implied
 from floecat.auth.authorizer import Check, FoundSecurable, Securable
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
+from floecat.errors import ForbiddenError
 from floecat.identifiers.namespace import Namespace
 from floecat.memory_budget import LruCache, MemoryBudget
+from floecat.settings.groups.process import AuthSettings
 from floecat.store.access import grants, places, principals
 from floecat.store.access.principals import PrincipalRow
+from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Connection, Store
 
 __all__ = ["StoredAuthorizer"]
@@ -28,6 +32,8 @@ Held: TypeAlias = tuple[frozenset[str], ...]
 """Privileges on the account, a catalog, and the namespaces of a path, each with those from above."""
 
 _ROW_BYTES = 400
+_LOG_EVERY_MS = 60_000
+_log = logging.getLogger(__name__)
 
 
 class StoredAuthorizer:
@@ -38,15 +44,26 @@ class StoredAuthorizer:
     process.
     """
 
-    def __init__(self, store: Store, memory: MemoryBudget, clock: Clock, operators: str | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        memory: MemoryBudget,
+        clock: Clock,
+        auth: AuthSettings,
+        *,
+        most_principals: int,
+    ) -> None:
         """Reads nothing yet.
 
         Args:
-            operators: a group of tokens whose members may do everything in their account.
+            auth: says who may do everything: the members of a group of tokens, or everybody.
+            most_principals: of an account; further ones get no row.
         """
         self._store = store
         self._clock = clock
-        self._operators = operators
+        self._auth = auth
+        self._most_principals = most_principals
+        self._logged_at_ms = -_LOG_EVERY_MS
         self._kept: LruCache[Any] = memory.cache("access")
 
     def allowed(
@@ -54,42 +71,70 @@ class StoredAuthorizer:
     ) -> Sequence[bool]:
         """See `Authorizer.allowed`.
 
-        Two statements, a third where grants on tables or views decide; none with what was found; one for an
-        operator. More only after access has changed.
+        Two statements, a third where grants on tables or views decide; none with what was found; one for who
+        may do everything. More only after access has changed.
         """
         if found is not None:
-            if self.is_operator(principal):
-                return self._of_operator(found.conn, principal, checks)
             return self._of_found(principal, checks, found)
         with self._store.read() as conn:
-            decide = self._of_operator if self.is_operator(principal) else self._by_names
-            return decide(conn, principal, checks)
+            if not self._may_all(principal):
+                return self._by_names(conn, principal, checks)
+            version = accounts.version(conn, principal.account_id)
+            if version is not None:
+                self._enabled(conn, principal, version)
+            return (True,) * len(checks)
 
     def is_operator(self, principal: Principal) -> bool:
         """Whether the token says that the principal, unless disabled, may do everything in its account."""
-        return self._operators is not None and self._operators in principal.groups
+        return self._auth.operators is not None and self._auth.operators in principal.groups
 
     def owner(self, conn: Connection, principal: Principal, /) -> UUID | None:
         """See `Authorizer.owner`. The row of the principal is made if it is missing."""
-        row = principals.find(conn, principal.account_id, principal.issuer, principal.name)
-        if row is None:
-            now_ms = self._clock.now_ms()
-            row = PrincipalRow(
-                uuids.uuid7(), principal.account_id, principal.issuer, principal.name, False, now_ms
-            )
-            if principals.ensure(conn, row):
-                # who was asked about before had no row
-                grants.record(conn, row.account_id, principal.name, f"principal {row.name} came", now_ms)
-            else:
-                row = principals.find(conn, principal.account_id, principal.issuer, principal.name)
+        row = principals.find(conn, principal.account_id, principal.name) or self._make_row(conn, principal)
         return None if row is None else row.id
+
+    def log_in(self, principal: Principal) -> None:
+        """Makes the row of a principal whose token was verified, unless it is there or the settings say no.
+
+        An account without a row gets none either: its first catalog makes it.
+        """
+        if not self._auth.create_principals:
+            return
+        with self._store.read() as conn:
+            disabled, row = principals.standing(conn, principal.account_id, principal.name)
+        if disabled is False and row is None:
+            self._store.run(lambda conn: self._make_row(conn, principal))
+
+    def _make_row(self, conn: Connection, principal: Principal) -> PrincipalRow | None:
+        """Makes the row of a principal; None where its account has too many."""
+        account, now_ms = principal.account_id, self._clock.now_ms()
+        grants.lock(conn, account)
+        if principals.count(conn, account) >= self._most_principals:
+            if now_ms - self._logged_at_ms >= _LOG_EVERY_MS:
+                self._logged_at_ms = now_ms
+                _log.warning(
+                    "Account %s has %d principals (floecat.limits.principals): further ones get no row, and"
+                    " own nothing that they create",
+                    account,
+                    self._most_principals,
+                )
+            return None
+        row = PrincipalRow(uuids.uuid7(), account, principal.name, False, now_ms)
+        if principals.ensure(conn, row):
+            # who was asked about before had no row
+            grants.record(conn, account, principal.name, f"principal {row.name} came", now_ms)
+            return row
+        return principals.find(conn, account, principal.name)
 
     def grantees(self, conn: Connection, principal: Principal, version: int) -> Grantees:
         """All that a principal has rights by, at a version of its account's access."""
         account = principal.account_id
 
         def made() -> Grantees:
-            row = principals.find(conn, account, principal.issuer, principal.name)
+            account_disabled, row = principals.standing(conn, account, principal.name)
+            if account_disabled or (row is not None and row.disabled):
+                who = "The account" if account_disabled else f"Principal {principal.name}"
+                return Grantees({}, frozenset(), disabled=who)
             members = self._keep(
                 (account.int, version, "roles"), lambda: principals.members(conn, account), _ROW_BYTES
             )
@@ -97,9 +142,19 @@ class StoredAuthorizer:
 
         return self._keep((account.int, version, _key(principal)), made, _size(principal))
 
-    def _of_operator(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
-        row = principals.find(conn, principal.account_id, principal.issuer, principal.name)
-        return (row is None or not row.disabled,) * len(checks)
+    def _may_all(self, principal: Principal) -> bool:
+        return self._auth.authorizer == "allow-all" or self.is_operator(principal)
+
+    def _enabled(self, conn: Connection, principal: Principal, version: int) -> Grantees:
+        """All that a principal has rights by.
+
+        Raises:
+            ForbiddenError: it or its account is disabled.
+        """
+        found = self.grantees(conn, principal, version)
+        if found.disabled:
+            raise ForbiddenError(f"{found.disabled} is disabled")
+        return found
 
     def _by_names(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
         # a listing asks about a thousand tables of one namespace
@@ -108,6 +163,7 @@ class StoredAuthorizer:
         version, found = find_paths(conn, principal.account_id, list(distinct.values()))
         if version is None:  # the account has nothing, so far
             return (False,) * len(checks)
+        grantees = self._enabled(conn, principal, version)
         paths = dict(zip(distinct, found, strict=True))
         rights = {key: self._held(conn, principal, version, path)[-1] for key, path in paths.items()}
         answers = [privilege in rights[key] for (privilege, _), key in zip(checks, keys, strict=True)]
@@ -118,7 +174,6 @@ class StoredAuthorizer:
         for (_, each), key, answer in zip(checks, keys, answers, strict=True):
             if not answer and each.name is not None and paths[key].is_whole:
                 names[key].append(each.name)
-        grantees = self.grantees(conn, principal, version)
         own = {key: _on_entries(conn, grantees, paths[key], wanted) for key, wanted in names.items()}
         return [
             answer or (key in own and privilege in own[key].get(each.name or "", ()))
@@ -129,6 +184,9 @@ class StoredAuthorizer:
         self, principal: Principal, checks: Sequence[Check], found: FoundSecurable
     ) -> Sequence[bool]:
         conn, account, version = found.conn, principal.account_id, found.access_version
+        grantees = self._enabled(conn, principal, version)
+        if self._may_all(principal):
+            return (True,) * len(checks)
         # parents never change, and what is granted on them only with the version
         above: Held | None = self._kept.get((account.int, version, _key(principal), found.namespace_id.int))
         if above is None:
@@ -140,14 +198,13 @@ class StoredAuthorizer:
             above = self._held(conn, principal, version, path)
         return [
             privilege in above[1 + len(each.namespace)]
-            or (each.name is not None and privilege in self._on_found(principal, found))
+            or (each.name is not None and privilege in self._on_found(principal, grantees, found))
             for privilege, each in checks
         ]
 
-    def _on_found(self, principal: Principal, found: FoundSecurable) -> frozenset[str]:
+    def _on_found(self, principal: Principal, grantees: Grantees, found: FoundSecurable) -> frozenset[str]:
         """The privileges on what was found itself."""
         conn, account, version = found.conn, principal.account_id, found.access_version
-        grantees = self.grantees(conn, principal, version)
         if found.owner_id in grantees.ids:
             return ALL
         rows: Sequence[tuple[str, str]] = self._keep(
@@ -173,8 +230,8 @@ class StoredAuthorizer:
         return kept
 
 
-def _key(principal: Principal) -> tuple[str, str, tuple[str, ...]]:
-    return principal.issuer, principal.name, principal.groups
+def _key(principal: Principal) -> tuple[str, tuple[str, ...]]:
+    return principal.name, principal.groups
 
 
 def _size(principal: Principal) -> int:

@@ -154,6 +154,7 @@ class Authorizer(Protocol):
             found: what they are about, if it was looked up: the answer is the same without.
 
         Raises:
+            ForbiddenError: the principal or its account is disabled.
             StoreUnavailableError: it cannot be decided now, so nothing is done.
         """
         ...

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-__all__ = ["DEVELOPER", "Principal"]
+__all__ = ["DEVELOPER", "Principal", "issuer_of", "qualified"]
 
 DEVELOPER = "developer"
 """Name of the principal that everybody is in `auth-mode=dev`."""
@@ -17,10 +17,24 @@ class Principal(msgspec.Struct, frozen=True):
     """An identity and the account that it belongs to."""
 
     name: str
+    """Name, `qualified` by its issuer: no other principal of the account has it."""
     account_id: UUID
     claims: Mapping[str, object] = {}
     """Claims of the token, verified. Empty in `auth-mode=dev`."""
     groups: tuple[str, ...] = ()
-    """Groups that the token names (claim `roles`), verified. A role of Floecat may have them as members."""
+    """Groups that the token names, verified and `qualified`. A role of Floecat may have them as members."""
     issuer: str = ""
-    """Names the issuer of the token where there are several: a name belongs to its issuer."""
+    """Name of the issuer of the token in the settings (`floecat.auth.issuers`); empty for `floecat.oidc`."""
+
+
+def qualified(issuer: str, name: str) -> str:
+    """The name of a principal or group that no other issuer can give: `@ISSUER/NAME`.
+
+    Names of the issuer without a name (`floecat.oidc`) stay as they are, unless they begin with `@`.
+    """
+    return f"@{issuer}/{name}" if issuer or name.startswith("@") else name
+
+
+def issuer_of(name: str) -> str:
+    """The issuer of a qualified name."""
+    return name[1:].partition("/")[0] if name.startswith("@") else ""

@@ -49,6 +49,9 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     give a table or view; in all, a request may have ten times as many elements. More are answered 400: while
     elements are decoded, no other request is worked on."""
 
+    principals: Annotated[int, integer(minimum=1)] = 100_000
+    """Most principals of an account. Further ones may log in, but get no row, and own nothing."""
+
     token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
     """Most levels of arrays and objects in a bearer token. More are answered 401."""
 

@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Schema of all tables on PostgreSQL."""
 
-HEAD_REVISION: Final = "aa9f57f3ece3"
+HEAD_REVISION: Final = "068ac3f5ba71"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -101,6 +101,8 @@ accounts: Final = sa.Table(
     "accounts",
     metadata,
     id_column(primary_key=True),
+    name_column("name", unique=True),
+    sa.Column("disabled", sa.Boolean(), nullable=False, server_default=sa.false()),
     integer_column("created_at_ms"),
     # counts the changes of who may do what
     sa.Column("access_version", _Integer, nullable=False, server_default=sa.text("0")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -24,6 +25,10 @@ from floecat.errors import (
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel
 from floecat.settings.groups.process import AuthSettings
+from floecat.settings.limits import LimitSettings
+from floecat.store.access import grants, principals
+from floecat.store.catalogs import accounts
+from floecat.store.database.engine import Connection
 from tests.behaviour.catalog.changes import SCHEMA
 
 P = Privilege
@@ -236,13 +241,85 @@ def test_a_disabled_principal_may_do_nothing(lake: Lake) -> None:
     with pytest.raises(ForbiddenError):
         lake.call("ada")
     explained = lake.access.explain(Principal("ada", account), P.READ_TABLE, on(T))
-    assert explained.reasons == ("principal ada is disabled",)
+    assert explained.reasons == ("Principal ada is disabled",)
     with pytest.raises(ForbiddenError):  # an operator, too
         lake.call("ada", "ops")
     operator = Principal("ada", account, groups=("ops",))
     assert not lake.access.explain(operator, P.READ_TABLE, on(T)).allowed
     lake.access.set_disabled(account, "ada", "op", disabled=False)
     lake.load(lake.call("ada"))
+
+
+def test_a_disabled_account_lets_nobody_do_anything(lake: Lake, secure: Callable[[], Kernel]) -> None:
+    account = lake.operator.catalog.account_id
+    other = Lake(secure(), lake.operator)
+    lake.load(lake.operator)
+
+    def set_disabled(*, disabled: bool) -> None:
+        def work(conn: Connection) -> None:
+            accounts.set_disabled(conn, account, disabled=disabled)
+            grants.record(conn, account, "op", "disabled", 0)
+
+        lake.kernel.store.run(work)
+
+    set_disabled(disabled=True)
+    for each in (lake, other):  # every process; what was opened before, too
+        for name, groups in (("op", ("ops",)), ("new", ())):
+            with pytest.raises(ForbiddenError, match="The account is disabled"):
+                each.call(name, *groups)
+        with pytest.raises(ForbiddenError, match="The account is disabled"):
+            each.load(lake.operator)
+    set_disabled(disabled=False)
+    with lake.kernel.store.count_statements() as counter:
+        lake.load(lake.operator)
+        lake.load(lake.operator)
+    assert counter.statements == 4  # two loads; its row and the roles, once
+    other.kernel.background.stop()
+
+
+def test_disabling_works_where_everybody_may_do_everything(lake: Lake, kernel: Kernel) -> None:
+    settings = msgspec.structs.replace(lake.kernel.settings, auth=AuthSettings())
+    opened = Kernel(settings, kernel.store, kernel.files, kernel.clock)
+    everybody = Lake(opened, lake.operator)
+    ada = everybody.call("ada")
+    everybody.load(ada)
+    lake.access.set_disabled(ada.catalog.account_id, "ada", "op", disabled=True)
+    with pytest.raises(ForbiddenError, match="Principal ada is disabled"):
+        everybody.load(ada)
+    with pytest.raises(ForbiddenError):
+        opened.catalog.directory.list(ada.principal, None, 10)
+    everybody.load(everybody.call("eve"))
+    opened.background.stop()
+
+
+def test_the_first_login_makes_a_row_within_a_bound(
+    lake: Lake, kernel: Kernel, caplog: pytest.LogCaptureFixture
+) -> None:
+    account = lake.operator.catalog.account_id
+
+    def rows() -> int:
+        with kernel.store.read() as conn:
+            return principals.count(conn, account)
+
+    before = rows()  # the operator owns things
+    for _ in range(2):
+        lake.kernel.access.log_in(Principal("ada", account))
+    assert rows() == before + 1
+    lake.kernel.access.log_in(Principal("ada", uuid4()))  # an account that nobody made
+    off = AuthSettings(create_principals=False)
+    few = LimitSettings(principals=before + 1)
+    for change in ({"auth": off}, {"limits": few}):
+        opened = Kernel(
+            msgspec.structs.replace(lake.kernel.settings, **change), kernel.store, kernel.files, kernel.clock
+        )
+        for name in ("bob", "eve"):
+            opened.access.log_in(Principal(name, account))
+        opened.background.stop()
+    assert rows() == before + 1
+    assert [each.message for each in caplog.records if "floecat.limits.principals" in each.message] == [
+        f"Account {account} has {before + 1} principals (floecat.limits.principals): further ones get no row,"
+        " and own nothing that they create"
+    ]
 
 
 def test_explanations_name_the_grant_and_the_path(lake: Lake) -> None:

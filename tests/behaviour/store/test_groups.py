@@ -57,11 +57,11 @@ def test_a_work_that_fails_fails_alone(store: Store, catalog: CatalogRow) -> Non
 
     def duplicate(conn: Connection) -> None:
         accounts.ensure(conn, made[4], NOW_MS)
-        conn.change(INSERT_ACCOUNT, {"id": catalog.account_id, "created_at_ms": NOW_MS})
+        conn.change(INSERT_ACCOUNT, {"id": catalog.account_id, "name": "a", "created_at_ms": NOW_MS})
 
     def late_duplicate(conn: Connection) -> None:
         accounts.ensure(conn, made[5], NOW_MS)
-        conn.change_later(INSERT_ACCOUNT, {"id": catalog.account_id, "created_at_ms": NOW_MS})
+        conn.change_later(INSERT_ACCOUNT, {"id": catalog.account_id, "name": "a", "created_at_ms": NOW_MS})
 
     works = [insert(0), refused, insert(1), duplicate, late_duplicate, insert(2)]
     outcomes = together(store, catalog.id, *works)

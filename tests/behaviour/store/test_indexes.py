@@ -32,6 +32,7 @@ READS_EVERYTHING = {
 """Statements that are meant to."""
 
 BEGINNINGS = {
+    "catalogs.accounts._SELECT",
     "catalogs.catalogs._SELECT",
     "entries.entry_names._SELECT",
     "catalogs.namespaces._SELECT",

@@ -71,7 +71,14 @@ class AuthSettings(SettingsGroup, frozen=True, kw_only=True):
     owners say. In `auth-mode=dev` everybody may do everything."""
 
     operators: Annotated[str | None, text()] = None
-    """Group of tokens whose members may do everything in their account, whatever is granted."""
+    """Group of tokens whose members may do everything in their account, whatever is granted. One of an issuer
+    of `floecat.auth.issuers` is written `@ISSUER/GROUP`, as everywhere."""
+
+    service_operators: Annotated[str | None, text()] = None
+    """Group of tokens whose members manage accounts, and see nothing that is in those of others."""
+
+    create_principals: Annotated[bool, boolean()] = True
+    """The first login of a principal makes its row, in an account that is there."""
 
 
 class LogSettings(SettingsGroup, frozen=True, kw_only=True):

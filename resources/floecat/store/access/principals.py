@@ -1,7 +1,8 @@
 """Principals and roles of accounts.
 
-A principal is a name of an issuer: the same `sub` of two issuers is two principals. Members of roles and
-grantees are written as one text: the id of a principal or of a role, or `group:NAME` for a group of tokens.
+The name of a principal has its issuer in it: the same `sub` of two issuers is two principals. Members of
+roles and grantees are written as one text: the id of a principal or of a role, or `group:NAME` for a group of
+tokens.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import insert_if_absent
+from floecat.store.schema import accounts as _accounts
 from floecat.store.schema import id_column, integer_column, metadata, name_column
 
 __all__ = [
     "PrincipalRow",
     "RoleRow",
     "add_member",
+    "count",
     "delete_role",
     "ensure",
     "find",
@@ -30,6 +33,7 @@ __all__ = [
     "remove_member",
     "roles",
     "set_disabled",
+    "standing",
 ]
 
 _principals: Final = sa.Table(
@@ -37,11 +41,10 @@ _principals: Final = sa.Table(
     metadata,
     id_column(primary_key=True),
     id_column("account_id", sa.ForeignKey("accounts.id", ondelete="RESTRICT")),
-    name_column("issuer"),
     name_column("name"),
     sa.Column("disabled", sa.Boolean(), nullable=False),
     integer_column("created_at_ms"),
-    sa.UniqueConstraint("account_id", "issuer", "name"),
+    sa.UniqueConstraint("account_id", "name"),
 )
 _roles: Final = sa.Table(
     "roles",
@@ -65,9 +68,8 @@ class PrincipalRow(msgspec.Struct, frozen=True):
 
     id: UUID
     account_id: UUID
-    issuer: str
-    """Issuer of the principal; empty for the one of `floecat.oidc`."""
     name: str
+    """Name, qualified by its issuer."""
     disabled: bool
     created_at_ms: int
 
@@ -81,15 +83,22 @@ class RoleRow(msgspec.Struct, frozen=True):
     created_at_ms: int
 
 
-_INSERT_PRINCIPAL: Final = insert_if_absent(
-    _principals, _principals.c.account_id, _principals.c.issuer, _principals.c.name
-)
+_INSERT_PRINCIPAL: Final = insert_if_absent(_principals, _principals.c.account_id, _principals.c.name)
 _NAMED: Final = (
     _principals.c.account_id == sa.bindparam("account_id"),
-    _principals.c.issuer == sa.bindparam("issuer"),
     _principals.c.name == sa.bindparam("name"),
 )
 _FIND: Final = sa.select(*_principals.c).where(*_NAMED)
+_STANDING: Final = (
+    sa.select(_accounts.c.disabled, *_principals.c)
+    .select_from(_accounts.outerjoin(_principals, sa.and_(*_NAMED)))
+    .where(_accounts.c.id == sa.bindparam("account_id"))
+)
+_COUNT: Final = (
+    sa.select(sa.func.count())
+    .select_from(_principals)
+    .where(_principals.c.account_id == sa.bindparam("account_id"))
+)
 _GET: Final = sa.select(*_principals.c).where(_principals.c.id == sa.bindparam("id"))
 _SET_DISABLED: Final = (
     sa.update(_principals)
@@ -114,14 +123,28 @@ _MEMBERS: Final = (
 
 
 def ensure(conn: Connection, row: PrincipalRow) -> bool:
-    """Inserts a principal unless its account has one of this issuer and name. Returns whether it did."""
+    """Inserts a principal unless its account has one of this name. Returns whether it did."""
     return conn.change(_INSERT_PRINCIPAL, msgspec.structs.asdict(row)) == 1
 
 
-def find(conn: Connection, account_id: UUID, issuer: str, name: str) -> PrincipalRow | None:
+def find(conn: Connection, account_id: UUID, name: str) -> PrincipalRow | None:
     """The principal of this name."""
-    row = conn.first(_FIND, {"account_id": account_id, "issuer": issuer, "name": name})
+    row = conn.first(_FIND, {"account_id": account_id, "name": name})
     return None if row is None else PrincipalRow(*row)
+
+
+def standing(conn: Connection, account_id: UUID, name: str) -> tuple[bool | None, PrincipalRow | None]:
+    """Whether the account is disabled, None if there is none, and its principal of this name."""
+    row = conn.first(_STANDING, {"account_id": account_id, "name": name})
+    if row is None:
+        return None, None
+    return row[0], None if row[1] is None else PrincipalRow(*row[1:])
+
+
+def count(conn: Connection, account_id: UUID) -> int:
+    """The number of principals of an account."""
+    row = conn.first(_COUNT, {"account_id": account_id})
+    return 0 if row is None else int(row[0])
 
 
 def get(conn: Connection, principal_id: UUID) -> PrincipalRow | None:

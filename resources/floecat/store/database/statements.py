@@ -38,15 +38,15 @@ _encoder = msgspec.json.Encoder()
 
 
 def insert_if_absent(table: sa.Table, *key: sa.Column[Any]) -> PerDialect:
-    """An INSERT that changes no row where one with this key exists.
+    """An INSERT that changes no row where one with this key exists; without a key, with any of its keys.
 
     It waits for a transaction that is inserting the same key, so its row count says which was first.
     """
     # SQLAlchemy keeps the row count of an INSERT only when asked to
     return PerDialect(
-        sqlite.insert(table).on_conflict_do_nothing(index_elements=key),
+        sqlite.insert(table).on_conflict_do_nothing(index_elements=key or None),
         postgresql.insert(table)
-        .on_conflict_do_nothing(index_elements=key)
+        .on_conflict_do_nothing(index_elements=key or None)
         .execution_options(preserve_rowcount=True),
     )
 

@@ -66,6 +66,7 @@ from floecat_rest.management.jobs import (
     JobsController,
     RetryJobController,
 )
+from floecat_rest.management.marks import PROTECTIONS
 from floecat_rest.management.purges import (
     CancelPurgeController,
     PurgeController,
@@ -128,6 +129,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     CapturesController,
     CaptureController,
     CancelCaptureController,
+    *PROTECTIONS,
     ConnectorsController,
     ConnectorController,
     ConnectorScanController,

@@ -96,6 +96,15 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         },
         replays=True,
     ),
+    **{
+        f"{operation}{kind}{suffix}": OperationNotes(
+            errors={
+                404: f"The catalog{'' if kind == 'Catalog' else f' or the {kind.lower()}'} does not exist."
+            }
+        )
+        for operation, suffix in (("load", "Protection"), ("protect", ""), ("unprotect", ""))
+        for kind in ("Catalog", "Namespace", "Table", "View")
+    },
     "explainPlan": OperationNotes(
         ExplainRequest,
         {"filter": "id > 10"},
@@ -204,6 +213,7 @@ _PATH_PARAMETERS: Final = {
     "catalog": ("Name of the catalog.", "floecat"),
     "namespace": ("Namespace; levels are separated as in paths of the Iceberg API.", "sales"),
     "table": ("Name of the table.", "orders"),
+    "view": ("Name of the view.", "daily"),
     "target": (
         "Storage id of the target: `table`, `column-<field id>`, `file-<SHA-256 of F, 0x1f, the location>`,"
         " `expression-<engine kind>-<SHA-256 of E, 0x1f, the engine kind, 0x1f and the key>`.",

@@ -82,6 +82,24 @@ def owner(kernel: Kernel, call: Call, on: SecurableArgument, to: GranteeArgument
 
 @app.command()
 @on_catalog
+def protect(kernel: Kernel, call: Call, on: SecurableArgument) -> None:
+    """Protect a catalog, namespace, table or view: nobody can remove it until this is taken off."""
+    securable = _securable(call, on)
+    changed = kernel.catalog.marks.protect(call, securable, protected=True)
+    print_plain(f"{'Protected' if changed else 'Protected before'}: {securable}")
+
+
+@app.command()
+@on_catalog
+def unprotect(kernel: Kernel, call: Call, on: SecurableArgument) -> None:
+    """Take the protection from removal off a catalog, namespace, table or view."""
+    securable = _securable(call, on)
+    changed = kernel.catalog.marks.protect(call, securable, protected=False)
+    print_plain(f"{'Not protected any more' if changed else 'Was not protected'}: {securable}")
+
+
+@app.command()
+@on_catalog
 def disable(kernel: Kernel, call: Call, principal: PrincipalArgument) -> None:
     """Disable a principal, also an operator: it may do nothing from its next request on."""
     kernel.access.access.set_disabled(call.catalog.account_id, principal, call.principal.name, disabled=True)

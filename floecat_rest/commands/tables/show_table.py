@@ -38,6 +38,7 @@ def show(
             ("location", current.location),
             ("metadata file", found.metadata_location),
             ("created", written_time(found.created_at_ms)),
+            ("protected", "yes" if found.protected else "no"),
             ("updated", written_time(found.updated_at_ms)),
             ("snapshots", str(found.snapshots)),
             ("current snapshot", _or_dash(current.snapshot_id)),

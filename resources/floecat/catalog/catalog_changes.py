@@ -12,6 +12,7 @@ from floecat.catalog.property_bounds import check_property_bytes
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Catalog
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
+from floecat.entries.names import protected
 from floecat.errors import BadRequestError, ConflictError, NoSuchWarehouseError
 from floecat.fileio.locations import AllowedLocations, Location, normalize_location
 from floecat.iceberg.values.bounds import process_bounds
@@ -151,13 +152,16 @@ class CatalogChanges:
         Raises:
             ForbiddenError: the principal may not manage the catalog.
             NoSuchWarehouseError: it does not exist any more.
-            ConflictError: it has namespaces, connectors or unfinished jobs; the message has their numbers.
+            ConflictError: it is protected, or has namespaces, connectors or unfinished jobs; the message has
+                their numbers.
             CommitStateUnknownError: it may have been deleted.
         """
         call.check((Privilege.MANAGE_CATALOG, call.on_catalog()))
 
         def delete(conn: Connection, transaction_id: UUID) -> None:
             row = self._locked(conn, call)
+            if row.protected:
+                raise protected(call.on_catalog())
             _refuse_if_any(
                 f"Catalog {row.name} is not empty",
                 {

@@ -15,7 +15,7 @@ from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.entry_locations import namespace_location
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.listing import Paging
-from floecat.entries.names import existing_namespace, missing_namespace
+from floecat.entries.names import existing_namespace, missing_namespace, protected
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -205,6 +205,7 @@ class NamespaceService:
         Raises:
             ForbiddenError: the principal may not drop it.
             NoSuchNamespaceError: it does not exist.
+            ConflictError: it is protected.
             NamespaceNotEmptyError: it holds a table, a view or a namespace.
             CommitStateUnknownError: it may have been removed.
         """
@@ -213,9 +214,11 @@ class NamespaceService:
             call.check((Privilege.DROP_SCHEMA, call.on_namespace(namespace)))
 
             def delete(conn: Connection, transaction_id: UUID) -> None:
-                row = namespaces.get(conn, call.catalog.id, namespace)
+                row = namespaces.get(conn, call.catalog.id, namespace, for_update=True)
                 if row is None:
                     raise missing_namespace(namespace)
+                if row.protected:
+                    raise protected(call.on_namespace(namespace))
                 if namespaces.has_content(conn, row.id) or not namespaces.delete(conn, row.id):
                     raise _not_empty(namespace)
                 grants.delete_of_securable(conn, row.id)

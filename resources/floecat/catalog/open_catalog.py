@@ -9,6 +9,7 @@ from floecat.catalog.catalog_changes import CatalogChanges
 from floecat.catalog.catalog_directory import CatalogDirectory
 from floecat.catalog.catalogs import CallContext, CatalogService
 from floecat.catalog.load_table import FastLoads, TableLoader
+from floecat.catalog.marks import Marks
 from floecat.catalog.metrics import MetricsService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.catalog.recent_loads import RecentLoads
@@ -36,6 +37,7 @@ class CatalogServices:
     catalogs: CatalogService
     changes: CatalogChanges
     directory: CatalogDirectory
+    marks: Marks
     calls: CallContext
     resolver: Resolver
     namespaces: NamespaceService
@@ -106,6 +108,7 @@ def open_catalog(
             addable_locations=settings.storage.addable_locations,
             most_locations=settings.limits.catalog_locations,
         ),
+        marks=Marks(store, parts.clock),
         calls=CallContext(catalogs, authorizer),
         resolver=Resolver(store, separator),
         namespaces=NamespaceService(

@@ -37,6 +37,8 @@ class DescribedTable(msgspec.Struct, frozen=True, rename="kebab"):
     metadata_location: str
     created_at_ms: int
     updated_at_ms: int
+    protected: bool
+    """Whether it may not be removed."""
     partition_fields: Sequence[str]
     """Fields of the default spec, as `bucket[16](id)`."""
     snapshots: int
@@ -108,6 +110,7 @@ class TableService:
             metadata_location=row.metadata_location,
             created_at_ms=row.created_at_ms,
             updated_at_ms=row.updated_at_ms,
+            protected=row.protected,
             partition_fields=[
                 f"{field.transform}({', '.join(names.get(each, field.name) for each in field.sources)})"
                 for field in spec.fields

@@ -14,7 +14,7 @@ from floecat.entries.entry_locations import check_locations
 from floecat.entries.formats import TableFormats
 from floecat.entries.lookup import Entry
 from floecat.entries.metadata_files import MetadataFiles
-from floecat.entries.names import name_taken, namespace_row
+from floecat.entries.names import name_taken, namespace_row, protected
 from floecat.entries.open_entries import EntryParts
 from floecat.entries.prepared_changes import AnyPrepared, Prepared, SnapshotRowChanges
 from floecat.errors import BadRequestError, ConflictError, FileMissingError
@@ -76,7 +76,8 @@ class RegisterService:
             NoSuchNamespaceError: the namespace does not exist.
             AlreadyExistsError: the name is taken, by a view or, without `overwrite`, by a table.
             UnsupportedOperationError: the table to overwrite is a Delta table.
-            ConflictError: the files of the table are being purged, or the file was changed in place.
+            ConflictError: the table to overwrite is protected, its files are being purged, or the file was
+                changed in place.
         """
         identifier = TableIdentifier(namespace, name)
 
@@ -106,6 +107,8 @@ class RegisterService:
         if entry is not None and (entry.row.kind == "view" or not overwrite):
             raise name_taken("table", entry.row.kind, identifier)
         if entry is not None:
+            if entry.row.protected:
+                raise protected(call.on_entry("table", identifier))
             self._formats.of(entry.row).check_writable(identifier)
         data = read_metadata_file(self._files, call, metadata_location, files)
         metadata = read_foreign_table(data)

@@ -8,7 +8,7 @@ from uuid import UUID
 from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call, EntryKind
-from floecat.entries.names import missing_entry, missing_namespace
+from floecat.entries.names import missing_entry, missing_namespace, protected
 from floecat.errors import AlreadyExistsError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier, check_name
 from floecat.store.access import grants
@@ -63,6 +63,7 @@ class DropsAndRenames:
         Raises:
             ForbiddenError: the principal does not have one of the privileges.
             NoSuchTableError, NoSuchViewError: there is no such entry.
+            ConflictError: it is protected.
             CommitStateUnknownError: it may have been removed.
         """
         entry = call.on_entry(kind, identifier)
@@ -70,6 +71,8 @@ class DropsAndRenames:
 
         def work(conn: Connection, transaction_id: UUID) -> None:
             row = self._find(conn, call, identifier, kind)
+            if row.protected:
+                raise protected(entry)
             also(conn, row)
             if not entry_changes.delete(conn, row.id, row.version):
                 raise _MovedError

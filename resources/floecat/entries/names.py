@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 
-from floecat.auth.authorizer import Privilege
+from floecat.auth.authorizer import Privilege, Securable
 from floecat.entries.calls import Call, EntryKind
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
+    ConflictError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
@@ -37,6 +38,7 @@ __all__ = [
     "name_taken",
     "namespace_for",
     "namespace_row",
+    "protected",
 ]
 
 
@@ -194,6 +196,14 @@ def missing_view(identifier: TableIdentifier) -> NoSuchViewError:
 def missing_entry(kind: EntryKind, identifier: TableIdentifier) -> NoSuchTableError | NoSuchViewError:
     """The error for an entry that does not exist."""
     return missing_table(identifier) if kind == "table" else missing_view(identifier)
+
+
+def protected(securable: Securable) -> ConflictError:
+    """The error for a removal of what is protected."""
+    return ConflictError(
+        f"Protected, so not removed: {securable}. Who has the privilege {Privilege.MANAGE_PROTECTION} on it"
+        " takes the protection off, as by floecat access unprotect"
+    )
 
 
 def name_taken(wanted: EntryKind, kind: str, identifier: TableIdentifier) -> AlreadyExistsError:

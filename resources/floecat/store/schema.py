@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Schema of all tables on PostgreSQL."""
 
-HEAD_REVISION: Final = "068ac3f5ba71"
+HEAD_REVISION: Final = "0855dadba7ec"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -97,6 +97,10 @@ def owner_column() -> sa.Column[Any]:
     return sa.Column("owner_id", sa.Uuid(), nullable=True)
 
 
+def flag_column(name: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.Boolean(), nullable=False, server_default=sa.false())
+
+
 accounts: Final = sa.Table(
     "accounts",
     metadata,
@@ -123,6 +127,7 @@ catalogs: Final = sa.Table(
     # false once a commit saw no batch of a purge, until a purge announces one: see `store.jobs.purge_batches`
     sa.Column("purging", sa.Boolean(), nullable=False, server_default=sa.true()),
     owner_column(),
+    flag_column("protected"),
     sa.UniqueConstraint("account_id", "name"),
 )
 
@@ -138,6 +143,7 @@ namespaces: Final = sa.Table(
     integer_column("created_at_ms"),
     integer_column("updated_at_ms"),
     owner_column(),
+    flag_column("protected"),
     sa.UniqueConstraint("catalog_id", "physical_name"),
     # lists children in order; its prefix serves the foreign key
     sa.Index(None, "parent_id", "catalog_id", "physical_name"),
@@ -161,6 +167,9 @@ entries: Final = sa.Table(
     text_column("format"),
     text_column("table_type", nullable=True),
     owner_column(),
+    flag_column("protected"),
+    # of a view: whether what it reads is read with the rights of its owner
+    flag_column("definer"),
     sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
     sa.CheckConstraint("format IN ('iceberg', 'delta')", name="format"),
     sa.UniqueConstraint("namespace_id", "name"),

@@ -238,6 +238,13 @@ def _operations() -> list[Operation]:
             ((P.PURGE_TABLE, on("u")), (P.READ_TABLE, on("u"))),
             keywords={"delete": True},
         ),
+        op(
+            "catalog.marks.protect",
+            (on("t"),),
+            ((P.MANAGE_PROTECTION, on("t")),),
+            keywords={"protected": True},
+        ),
+        op("catalog.marks.is_protected", (on("t"),), ((P.READ_ACCESS, on("t")),)),
         op("catalog.views.list", (NS, PAGE), ((P.USE_SCHEMA, ns()),), ((P.LIST_VIEW, view("v")),)),
         op("catalog.views.list_all", (), (), ((P.LIST_VIEW, view("v")),)),
         op("catalog.views.exists", (v,), ((P.READ_VIEW, view("v")),)),
@@ -393,7 +400,7 @@ def test_every_privilege_is_asked_for() -> None:
     asked = {
         privilege for operation in _operations() for privilege, _ in (*operation.needs, *operation.shows)
     }
-    of_access = {P.READ_ACCESS, P.MANAGE_GRANTS, P.MANAGE_OWNERS, P.MANAGE_PROTECTION}
+    of_access = {P.MANAGE_GRANTS, P.MANAGE_OWNERS}
     of_access |= {P.MANAGE_PRINCIPALS, P.MANAGE_ROLES}
     for_later = {P.READ_AUTHORITIES, P.MANAGE_AUTHORITIES, P.USE_AUTHORITY, P.READ_WORKERS, P.MANAGE_WORKERS}
     assert set(P) - asked == {P.USE_CATALOG, P.CREATE_CATALOG} | of_access | for_later

@@ -6,7 +6,7 @@ Each statement reads by a unique index, however many catalogs, namespaces and ta
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -18,7 +18,19 @@ from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import namespaces as _namespaces
 
-__all__ = ["Place", "below", "catalogs", "granted_in", "set_owner"]
+__all__ = [
+    "Flag",
+    "Place",
+    "below",
+    "catalogs",
+    "flag",
+    "granted_in",
+    "set_flag",
+    "set_owner",
+]
+
+Flag: TypeAlias = Literal["protected", "definer"]
+"""What is set on a thing: that it may not be removed; that a view reads with the rights of its owner."""
 
 
 class Place(NamedTuple):
@@ -94,6 +106,29 @@ _SET_OWNER: Final = {
     kind: sa.update(table).where(table.c.id == sa.bindparam("place")).values(owner_id=sa.bindparam("owner"))
     for kind, table in _OWNED.items()
 }
+_FLAG: Final = {
+    kind: sa.select(
+        table.c.protected, *([table.c.definer] if table is _entries else [sa.false().label("definer")])
+    ).where(table.c.id == sa.bindparam("place"))
+    for kind, table in _OWNED.items()
+}
+
+
+def _set_flag(table: sa.Table, name: Flag) -> sa.Update:
+    values: dict[str, object] = {name: sa.bindparam("given")}
+    if table is _entries:  # what was worked out on the row as it was is worked out again
+        values["version"] = table.c.version + 1
+    return (
+        sa.update(table)
+        .where(table.c.id == sa.bindparam("place"), table.c[name] != sa.bindparam("given"))
+        .values(values)
+    )
+
+
+_SET_FLAG: Final[dict[tuple[str, Flag], sa.Update]] = {
+    ("view", "definer"): _set_flag(_entries, "definer"),
+    **{(kind, "protected"): _set_flag(table, "protected") for kind, table in _OWNED.items()},
+}
 
 
 def catalogs(
@@ -156,3 +191,14 @@ def granted_in(
 def set_owner(conn: Connection, kind: str, place_id: UUID, owner: UUID) -> None:
     """Makes a principal or role the owner of a catalog, namespace, table or view."""
     conn.change(_SET_OWNER[kind], {"place": place_id, "owner": owner})
+
+
+def flag(conn: Connection, kind: str, place_id: UUID, name: Flag) -> bool:
+    """Whether something is set on a catalog, namespace, table or view."""
+    row = conn.first(_FLAG[kind], {"place": place_id})
+    return row is not None and bool(row[0 if name == "protected" else 1])
+
+
+def set_flag(conn: Connection, kind: str, place_id: UUID, name: Flag, *, value: bool) -> bool:
+    """Sets something on a catalog, namespace, table or view. Returns whether it was otherwise before."""
+    return conn.change(_SET_FLAG[kind, name], {"place": place_id, "given": value}) == 1

@@ -46,6 +46,7 @@ _SELECT: Final = sa.select(
     _catalogs.c.created_at_ms,
     _catalogs.c.updated_at_ms,
     _catalogs.c.owner_id,
+    _catalogs.c.protected,
 )
 _INSERT: Final = sa.insert(_catalogs)
 _GET: Final = _SELECT.where(_catalogs.c.id == sa.bindparam("id"))
@@ -89,6 +90,8 @@ class CatalogRow(msgspec.Struct, frozen=True):
     created_at_ms: int
     updated_at_ms: int
     owner_id: UUID | None = None
+    protected: bool = False
+    """Whether it may not be removed."""
 
 
 def insert(conn: Connection, record: CatalogRow) -> None:
@@ -178,7 +181,8 @@ def commit_versions(conn: Connection) -> dict[UUID, int]:
 
 
 def _record(row: Row) -> CatalogRow:
-    (id_, account_id, name, storage_location, allowed, properties, version, created, updated, owner_id) = row
+    (id_, account_id, name, storage_location, allowed, properties, version, created, updated, *access) = row
+    owner_id, protected = access
     return CatalogRow(
         id=id_,
         account_id=account_id,
@@ -190,4 +194,5 @@ def _record(row: Row) -> CatalogRow:
         created_at_ms=created,
         updated_at_ms=updated,
         owner_id=owner_id,
+        protected=protected,
     )

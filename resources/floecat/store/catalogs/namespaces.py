@@ -49,6 +49,7 @@ _SELECT: Final = sa.select(
     _namespaces.c.created_at_ms,
     _namespaces.c.updated_at_ms,
     _namespaces.c.owner_id,
+    _namespaces.c.protected,
 )
 _NAMED: Final = (
     _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
@@ -121,6 +122,8 @@ class NamespaceRow(msgspec.Struct, frozen=True):
     created_at_ms: int
     updated_at_ms: int
     owner_id: UUID | None = None
+    protected: bool = False
+    """Whether it may not be removed."""
 
 
 def get(
@@ -225,7 +228,7 @@ def has_content(conn: Connection, namespace_id: UUID) -> bool:
 
 
 def _record(row: Row) -> NamespaceRow:
-    (id_, catalog_id, parent_id, physical, levels, properties, created, updated, owner_id) = row
+    (id_, catalog_id, parent_id, physical, levels, properties, created, updated, owner_id, protected) = row
     return NamespaceRow(
         id=id_,
         catalog_id=catalog_id,
@@ -236,4 +239,5 @@ def _record(row: Row) -> NamespaceRow:
         created_at_ms=created,
         updated_at_ms=updated,
         owner_id=owner_id,
+        protected=protected,
     )

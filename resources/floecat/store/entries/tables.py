@@ -78,6 +78,10 @@ class EntryRow(msgspec.Struct, frozen=True):
     """`iceberg`, or `delta` for a table whose metadata is derived from a Delta log and takes no commits."""
     owner_id: UUID | None = None
     """Id of a principal or role."""
+    protected: bool = False
+    """Whether it may not be removed."""
+    definer: bool = False
+    """Of a view: whether what it reads is read with the rights of its owner."""
     size_bytes: int | None = None
     """Size of the metadata document as JSON; `None` where documents were not looked at."""
     access_version: int = 0
@@ -292,6 +296,8 @@ _ENTRY_COLUMNS: Final = (
     _entries.c.updated_at_ms,
     _entries.c.format,
     _entries.c.owner_id,
+    _entries.c.protected,
+    _entries.c.definer,
 )
 _ACCESS_VERSION: Final = (
     sa.select(_accounts.c.access_version)

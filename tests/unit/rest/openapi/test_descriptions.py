@@ -59,6 +59,7 @@ BODIES = {
 OTHERS = {
     "unregisterTable": {"table": "made"},
     "dropTable": {"table": "spare"},
+    **{name: {"view": "seen"} for name in ("loadViewProtection", "protectView", "unprotectView")},
     "dropCatalog": {"catalog": "spare"},
     "dropNamespace": {"namespace": "made"},
 }
@@ -103,6 +104,7 @@ def made(client, opened_kernel):
     schema = SCHEMA | {"fields": [*SCHEMA["fields"], amount]}
     for name in ("orders", "spare", "dropped"):
         client.post(tables, json={"name": name, "schema": schema}).raise_for_status()
+    client.post("/v1/floecat/namespaces/sales/views", json=VIEW | {"name": "seen"}).raise_for_status()
     orders = client.get(f"{tables}/orders").json()["metadata"]["location"]
     client.post(f"{tables}/orders", json={"updates": WrittenAppends(orders).append(1)}).raise_for_status()
     captures = "/management/v1/catalogs/floecat/namespaces/sales/tables/orders/captures"

@@ -44,6 +44,7 @@ from floecat_rest.iceberg.views import (
     ViewController,
     ViewsController,
 )
+from floecat_rest.management.accounts import AccountController, AccountsController
 from floecat_rest.management.captures import (
     CancelCaptureController,
     CaptureController,
@@ -113,6 +114,8 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     FunctionsController,
     FunctionController,
     OAuthController,
+    AccountsController,
+    AccountController,
     ManagedCatalogsController,
     ManagedCatalogController,
     ManagedTablesController,

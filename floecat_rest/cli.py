@@ -76,6 +76,9 @@ _PLACES: Final = {
         "jobs.capture", "app", "Captures of statistics: rows, nulls, bounds and distinct values."
     ),
     "purge": _Place("jobs.purge", "app", "Purges: deletion of the files of dropped tables."),
+    "account": _Place(
+        "access.account", "app", "Accounts, each with catalogs, principals and roles of its own."
+    ),
     "role": _Place("access.role", "app", "Roles of an account, and their members."),
     "access": _Place("access.access", "app", "Access: grants and owners; who may do what, and why."),
     "docs": _Place("docs", "app", "Reference pages, generated from code."),

@@ -21,6 +21,7 @@ from floecat.statistics.capture.policies import PolicyChange
 from floecat_rest.http.errors import IcebergErrorResponse
 from floecat_rest.http.options import PUBLIC
 from floecat_rest.http.parameters import query_parameters
+from floecat_rest.management.accounts import CreateAccountRequest, UpdateAccountRequest
 from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
 from floecat_rest.management.statistics_wire import (
     CaptureRequest,
@@ -55,6 +56,7 @@ class OperationNotes:
     """Schemas by media type, where the answer is not the struct that the handler returns."""
 
 
+_NO_ACCOUNT: Final = {404: "The account does not exist."}
 _NO_JOB: Final = {404: "The catalog or the job does not exist."}
 _NO_PURGE: Final = {404: "The catalog or the purge does not exist."}
 _NO_CAPTURE: Final = {404: "The catalog or the capture does not exist."}
@@ -72,6 +74,15 @@ _KEY: Final = {
 _NO_CONNECTOR: Final = {404: "The catalog or the connector does not exist."}
 
 OPERATIONS: Final[Mapping[str, OperationNotes]] = {
+    "listAccounts": OperationNotes(),
+    "createAccount": OperationNotes(
+        CreateAccountRequest, {"name": "marketing"}, {409: "An account of this name or id exists."}
+    ),
+    "loadAccount": OperationNotes(errors=_NO_ACCOUNT),
+    "updateAccount": OperationNotes(UpdateAccountRequest, {"disabled": True}, _NO_ACCOUNT),
+    "dropAccount": OperationNotes(
+        errors=_NO_ACCOUNT | {409: "The account is not empty; the message has counts."}
+    ),
     "listCatalogs": OperationNotes(),
     "createCatalog": OperationNotes(
         CreateCatalogRequest,
@@ -210,6 +221,7 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
 }
 
 _PATH_PARAMETERS: Final = {
+    "account": ("Name or id of the account.", "marketing"),
     "catalog": ("Name of the catalog.", "floecat"),
     "namespace": ("Namespace; levels are separated as in paths of the Iceberg API.", "sales"),
     "table": ("Name of the table.", "orders"),

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from floecat.access.access_service import AccessService
+from floecat.access.account_service import AccountService
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.authorizer import AllowAll, Authorizer
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
+from floecat.errors import ForbiddenError
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import Settings
 from floecat.store.database.engine import Store
@@ -22,16 +24,45 @@ class AccessServices:
     """The authorizer that decides, and the service that changes access.
 
     Attributes:
+        accounts: manages accounts.
         log_in: makes the row of a principal whose token was verified.
     """
 
     authorizer: Authorizer
     access: AccessService
+    accounts: AccountService
     log_in: Callable[[Principal], None]
+    service_operators: str | None
+    """Group of tokens whose members manage accounts."""
+    is_open: bool
+    """Whether everybody may, as in `auth-mode=dev`."""
+
+    def accounts_for(self, principal: Principal) -> AccountService:
+        """Accounts, for a principal that may manage them.
+
+        Raises:
+            ForbiddenError: it may not, or is disabled.
+        """
+        if not self.is_open and (
+            self.service_operators is None or self.service_operators not in principal.groups
+        ):
+            raise ForbiddenError(
+                f"{principal.name} may not manage accounts: it is not in the group of"
+                " floecat.auth.service-operators"
+            )
+        self.authorizer.allowed(principal, ())
+        return self.accounts
 
 
 def open_access(settings: Settings, store: Store, memory: MemoryBudget, clock: Clock) -> AccessServices:
     """The services. In `auth-mode=dev` everybody may do everything."""
     stored = StoredAuthorizer(store, memory, clock, settings.auth, most_principals=settings.limits.principals)
     authorizer = AllowAll() if settings.gateway.auth_mode == "dev" else stored
-    return AccessServices(authorizer, AccessService(store, clock, stored), stored.log_in)
+    return AccessServices(
+        authorizer,
+        AccessService(store, clock, stored),
+        AccountService(store, clock),
+        stored.log_in,
+        settings.auth.service_operators,
+        is_open=settings.gateway.auth_mode == "dev",
+    )

@@ -84,6 +84,13 @@ COMMANDS = (
     "purge retry",
     "purge cancel",
     "purge watch",
+    "account",
+    "account create",
+    "account list",
+    "account show",
+    "account disable",
+    "account enable",
+    "account delete",
     "role",
     "role create",
     "role delete",
@@ -456,6 +463,32 @@ def test_catalogs_belong_to_an_account() -> None:
     assert [line.split()[0] for line in listed] == ["floecat"]
     assert len(run("catalog", "list").stdout.splitlines()) == 2
     assert "valid UUID" in run("catalog", "list", "--account", "me").stderr
+
+
+def test_accounts_are_created_disabled_and_deleted() -> None:
+    assert run("db", "upgrade").returncode == 0
+    made = run("account", "create", "marketing", "--json")
+    account = json.loads(made.stdout)["id"]
+    assert (run("account", "create", "marketing").returncode, made.returncode) == (1, 0)
+    assert run("catalog", "create", "lake", "--account", account).returncode == 0
+    shown = json.loads(run("account", "show", "marketing", "--json").stdout)
+    assert shown["contents"] == {"catalogs": 1, "principals": 0, "roles": 0, "grants": 0}
+    assert run("account", "disable", account).stdout == "Disabled account marketing\n"
+    assert re.search(
+        rf"^marketing +{account} +20\S+ \S+ +disabled$", run("account", "list").stdout, re.MULTILINE
+    )
+    # a command holds the store
+    assert run("namespace", "list", "--catalog", "lake", "--account", account).returncode == 0
+    assert run("account", "enable", "marketing").stdout == "Enabled account marketing\n"
+    refused = run("account", "delete", "marketing")
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "error: Account marketing is not empty (catalogs: 1)\n",
+    )
+    assert run("catalog", "delete", "lake", "--account", account).returncode == 0
+    assert run("account", "delete", "marketing").stdout == "Deleted account marketing\n"
+    assert "does not exist: marketing" in run("account", "show", "marketing").stderr
+    assert "Invalid name" in run("account", "create", str(uuid.uuid4())).stderr
 
 
 @pytest.fixture

@@ -13,15 +13,18 @@ from uuid import UUID
 import msgspec
 import sqlalchemy as sa
 
+from floecat.store.access.grants import grants
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import insert_if_absent
 from floecat.store.schema import accounts as _accounts
+from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import id_column, integer_column, metadata, name_column
 
 __all__ = [
     "PrincipalRow",
     "RoleRow",
     "add_member",
+    "contents",
     "count",
     "delete_role",
     "ensure",
@@ -99,6 +102,16 @@ _COUNT: Final = (
     .select_from(_principals)
     .where(_principals.c.account_id == sa.bindparam("account_id"))
 )
+_OF_ACCOUNTS: Final = {"catalogs": _catalogs, "principals": _principals, "roles": _roles, "grants": grants}
+_CONTENTS: Final = sa.select(
+    *(
+        sa.select(sa.func.count())
+        .select_from(table)
+        .where(table.c.account_id == sa.bindparam("account_id"))
+        .scalar_subquery()
+        for table in _OF_ACCOUNTS.values()
+    )
+)
 _GET: Final = sa.select(*_principals.c).where(_principals.c.id == sa.bindparam("id"))
 _SET_DISABLED: Final = (
     sa.update(_principals)
@@ -139,6 +152,12 @@ def standing(conn: Connection, account_id: UUID, name: str) -> tuple[bool | None
     if row is None:
         return None, None
     return row[0], None if row[1] is None else PrincipalRow(*row[1:])
+
+
+def contents(conn: Connection, account_id: UUID) -> dict[str, int]:
+    """Numbers of what is in an account, by its kind."""
+    row = conn.first(_CONTENTS, {"account_id": account_id})
+    return {} if row is None else dict(zip(_OF_ACCOUNTS, row, strict=True))
 
 
 def count(conn: Connection, account_id: UUID) -> int:

@@ -1,0 +1,105 @@
+"""Accounts, for the operators of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from litestar import delete, get, post
+from litestar.params import RawBody
+
+from floecat.access.account_service import AccountDescription
+from floecat.identifiers.encoding import decode_segment
+from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.management.controllers import ManagementController, listed_size
+
+__all__ = ["AccountController", "AccountsController", "CreateAccountRequest", "UpdateAccountRequest"]
+
+_ACCOUNTS: Final = "/management/v1/accounts"
+
+
+class CreateAccountRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """A new account."""
+
+    name: str
+    id: UUID | None = None
+    """Id, which the tokens of its principals name. By default a new one."""
+
+
+class UpdateAccountRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A change of an account."""
+
+    disabled: bool
+    """Whether nobody may do anything in it."""
+
+
+class AccountResponse(msgspec.Struct, rename="kebab"):
+    """An account."""
+
+    id: UUID
+    name: str
+    disabled: bool
+    created_at_ms: int
+
+
+class ListAccountsResponse(msgspec.Struct, rename="kebab"):
+    """Accounts, by name."""
+
+    accounts: Sequence[AccountResponse]
+    next_page_token: str | None
+
+
+class AccountsController(ManagementController):
+    """The accounts of the service."""
+
+    path = _ACCOUNTS
+
+    @get(operation_id="listAccounts", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def list_accounts(
+        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+    ) -> ListAccountsResponse:
+        """The accounts, by name; at most 1,000. Needs the group `floecat.auth.service-operators`."""
+        accounts = request.kernel.access.accounts_for(request.principal)
+        found, token = accounts.page(page_token, listed_size(page_size))
+        return ListAccountsResponse(
+            msgspec.convert(found, list[AccountResponse], from_attributes=True), token
+        )
+
+    @post(operation_id="createAccount", status_code=201, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def create_account(self, request: CatalogRequest, body: RawBody) -> AccountResponse:
+        """Creates an account. Needs the group `floecat.auth.service-operators`."""
+        accounts = request.kernel.access.accounts_for(request.principal)
+        sent = request.read(body, CreateAccountRequest)
+        return msgspec.convert(accounts.create(sent.name, sent.id), AccountResponse, from_attributes=True)
+
+
+class AccountController(ManagementController):
+    """An account, by name or id."""
+
+    path = f"{_ACCOUNTS}/{{account:str}}"
+
+    @get(operation_id="loadAccount", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def load_account(self, request: CatalogRequest) -> AccountDescription:
+        """The account and how much is in it. Needs the group `floecat.auth.service-operators`."""
+        accounts = request.kernel.access.accounts_for(request.principal)
+        return accounts.describe(_name(request))
+
+    @post(operation_id="updateAccount", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def update_account(self, request: CatalogRequest, body: RawBody) -> AccountResponse:
+        """Disables or enables the account. Needs the group `floecat.auth.service-operators`."""
+        accounts = request.kernel.access.accounts_for(request.principal)
+        sent = request.read(body, UpdateAccountRequest)
+        changed = accounts.set_disabled(_name(request), disabled=sent.disabled)
+        return msgspec.convert(changed, AccountResponse, from_attributes=True)
+
+    @delete(operation_id="dropAccount", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def drop_account(self, request: CatalogRequest) -> None:
+        """Deletes an account that is empty. Needs the group `floecat.auth.service-operators`."""
+        request.kernel.access.accounts_for(request.principal).delete(_name(request))
+
+
+def _name(request: CatalogRequest) -> str:
+    return decode_segment(request.path_params["account"]).literal

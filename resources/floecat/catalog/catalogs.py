@@ -226,7 +226,7 @@ class CallContext:
         """
         check_allowed(self._authorizer, principal, [_use(catalog)])
         found = self._catalogs.by_prefix(principal.account_id, catalog)
-        return Call(principal, found, self._authorizer, request)
+        return Call(principal, self._authorizer, found, request)
 
     def open_warehouse(self, principal: Principal, warehouse: str) -> Call:
         """A call on the catalog that a `warehouse` names, or in whose locations a storage URI lies.
@@ -242,7 +242,7 @@ class CallContext:
         holding = self._catalogs.holding(principal.account_id, warehouse)
         allowed = self._authorizer.allowed(principal, [_use(catalog.name) for catalog in holding])
         for catalog in compress(holding, allowed):
-            return Call(principal, catalog, self._authorizer)
+            return Call(principal, self._authorizer, catalog)
         raise NoSuchWarehouseError(f"Warehouse does not exist: {warehouse}")
 
     def remembered(self, principal: Principal, catalog: str) -> Call | None:
@@ -251,7 +251,7 @@ class CallContext:
         Whether the principal may use the catalog is asked by that look-up.
         """
         found = self._catalogs.remembered(principal.account_id, catalog)
-        return None if found is None else Call(principal, found, self._authorizer)
+        return None if found is None else Call(principal, self._authorizer, found)
 
     def open_as_operator(self, name: str, account_id: UUID, catalog: str) -> Call:
         """A call of an operator, who works on the store directly and may do everything.

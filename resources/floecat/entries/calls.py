@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import AllowAll, Authorizer, Check, FoundSecurable, Securable, check_allowed
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import AllowAll, Securable
 from floecat.auth.principals import Principal
 from floecat.compression.pieces import Piece
 from floecat.errors import BadRequestError
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.storage.catalog_storage import CatalogStorage
-from floecat.store.database.engine import Connection
 from floecat.store.entries.tables import EntryState
+from floecat.store.record_pages import Page
 
 __all__ = [
     "IDEMPOTENCY_KEY",
@@ -34,8 +35,6 @@ __all__ = [
     "canonical_json",
     "with_request_key",
 ]
-
-T = TypeVar("T")
 
 IDEMPOTENCY_KEY = "idempotency-key"
 """Name of the header or metadata entry that carries the key (Iceberg REST specification)."""
@@ -77,12 +76,10 @@ class RequestKey(msgspec.Struct, frozen=True):
     request_hash: str
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(Actor, frozen=True):
     """A call: the principal, its catalog and rights, and the idempotency key."""
 
-    principal: Principal
     catalog: Catalog
-    authorizer: Authorizer
     request: RequestKey | None = None
 
     @classmethod
@@ -92,27 +89,7 @@ class Call(msgspec.Struct, frozen=True):
         Args:
             name: what the commit log calls the principal.
         """
-        return cls(Principal(name, catalog.account_id), catalog, AllowAll())
-
-    def check(self, *checks: Check, found: FoundSecurable | None = None) -> None:
-        """Refuses what the principal may not do, in one question to the authorizer.
-
-        Args:
-            checks: the privileges.
-            found: what they are about, if it was looked up.
-
-        Raises:
-            ForbiddenError: a privilege is missing.
-        """
-        check_allowed(self.authorizer, self.principal, checks, found)
-
-    def allowed(self, checks: Sequence[Check]) -> Sequence[bool]:
-        """Whether the principal has each of the privileges."""
-        return self.authorizer.allowed(self.principal, checks)
-
-    def owner(self, conn: Connection) -> UUID | None:
-        """The owner of what this call creates, in the transaction that creates it."""
-        return self.authorizer.owner(conn, self.principal)
+        return cls(Principal(name, catalog.account_id), AllowAll(), catalog)
 
     def on_catalog(self) -> Securable:
         """The catalog, as privileges are asked for it."""
@@ -136,13 +113,6 @@ class PageRequest(msgspec.Struct, frozen=True):
 
     token: str | None = None
     size: int | None = None
-
-
-class Page(msgspec.Struct, Generic[T], frozen=True):
-    """A part of a listing, in order; `next_token` is `None` on the last one."""
-
-    items: list[T]
-    next_token: str | None = None
 
 
 class FieldLabels(msgspec.Struct, frozen=True, rename="kebab"):

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from floecat.iceberg.values.bounds import process_bounds
 from floecat.store.database.engine import Connection, Store
 from floecat.working_memory import take_memory, take_turn
 
-__all__ = ["Fetched", "fetch_records", "fitting"]
+__all__ = ["Fetched", "Page", "fetch_records", "fitting"]
 
 T = TypeVar("T")
 
@@ -20,6 +22,13 @@ class Fetched(NamedTuple, Generic[T]):
 
     rows: Sequence[T]
     has_more: bool
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """A part of a listing, in order; `next_token` is `None` on the last one."""
+
+    items: list[T]
+    next_token: str | None = None
 
 
 def fetch_records(

@@ -39,7 +39,7 @@ class Lake:
         self.told = told
         self.account = kernel.settings.gateway.default_account_id
         catalog = kernel.catalog.catalogs.create(self.account, "lake", f"{root}/lake", try_writing=True)
-        self.call = Call(Principal("tester", self.account), catalog, AllowAll())
+        self.call = Call(Principal("tester", self.account), AllowAll(), catalog)
         self.files = catalog.storage.files(root)
         kernel.catalog.namespaces.create(self.call, ("ns",), {})
 

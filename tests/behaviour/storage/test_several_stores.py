@@ -50,7 +50,7 @@ class Lakes:
         self.calls = {}
         for name in servers:
             catalog = kernel.catalog.catalogs.create(account, name, f"s3://{bucket}")
-            self.calls[name] = Call(Principal("tester", account), catalog, AllowAll())
+            self.calls[name] = Call(Principal("tester", account), AllowAll(), catalog)
             kernel.catalog.namespaces.create(self.calls[name], ("ns",), {})
 
     def table_files(self, name: str) -> TableFiles:

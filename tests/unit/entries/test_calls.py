@@ -12,8 +12,8 @@ from tests.storages import storage_at
 
 CALL = Call(
     Principal("anna", UUID(int=1)),
-    Catalog(UUID(int=2), UUID(int=1), "floecat", "s3://lake", storage_at(["s3://lake"])),
     AllowAll(),
+    Catalog(UUID(int=2), UUID(int=1), "floecat", "s3://lake", storage_at(["s3://lake"])),
 )
 
 

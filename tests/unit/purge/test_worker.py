@@ -80,7 +80,7 @@ class Catalog:
     def call(self) -> calls.Call:
         storage = storages_at().of(self.row)
         catalog = calls.Catalog(self.id, self.account_id, str(self.id), self.row.storage_location, storage)
-        return calls.Call(Principal("anna", self.account_id), catalog, AllowAll())
+        return calls.Call(Principal("anna", self.account_id), AllowAll(), catalog)
 
     def register(self, table: TableFiles, name: str, *, kind: str = "table") -> tables.EntryRow:
         row = tables.EntryRow(

@@ -1,0 +1,49 @@
+"""Those who act: a principal with the authorizer that decides what it may do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import msgspec
+
+from floecat.auth.authorizer import Authorizer, Check, FoundSecurable, check_allowed
+from floecat.auth.principals import Principal
+
+if TYPE_CHECKING:
+    from floecat.store.database.engine import Connection
+
+__all__ = ["Actor"]
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """Who does something in its account, outside of any catalog."""
+
+    principal: Principal
+    authorizer: Authorizer
+
+    @property
+    def account_id(self) -> UUID:
+        """The account of the principal."""
+        return self.principal.account_id
+
+    def check(self, *checks: Check, found: FoundSecurable | None = None) -> None:
+        """Refuses what the principal may not do, in one question to the authorizer.
+
+        Args:
+            checks: the privileges.
+            found: what they are about, if it was looked up.
+
+        Raises:
+            ForbiddenError: a privilege is missing.
+        """
+        check_allowed(self.authorizer, self.principal, checks, found)
+
+    def allowed(self, checks: Sequence[Check]) -> Sequence[bool]:
+        """Whether the principal has each of the privileges."""
+        return self.authorizer.allowed(self.principal, checks)
+
+    def owner(self, conn: Connection) -> UUID | None:
+        """The owner of what the principal creates, in the transaction that creates it."""
+        return self.authorizer.owner(conn, self.principal)

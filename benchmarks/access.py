@@ -22,13 +22,14 @@ from benchmarks.metadata import SCHEMA
 from benchmarks.servers import Floecat, floecat
 from benchmarks.wrk import run_wrk
 from floecat.access.rights import group
-from floecat.auth.authorizer import Privilege, Securable
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import AllowAll, Privilege, Securable
 from floecat.auth.principals import Principal
 from floecat.runtime import Kernel, kernel, prepare_store
 from floecat.settings import load_settings
-from floecat.store.access import grants, principals
+from floecat.store.access import grants, roles
 from floecat.store.access.grants import GrantRow
-from floecat.store.access.principals import RoleRow
+from floecat.store.access.roles import RoleRow
 from floecat.store.catalogs import namespaces
 from floecat.store.database.engine import Connection
 
@@ -73,22 +74,23 @@ def _started(stack: ExitStack, folder: Path, key: RSAKey, authorizer: str) -> _S
         kernel(load_settings(environ={"FLOECAT_DATA_DIR": str(service.warehouse.parent)}))
     )
     access, catalog = opened.access.access, Securable("catalog", "floecat")
+    operator = Actor(Principal("benchmark", account), AllowAll())
 
     def grant(*privileges: Privilege, on: Securable = catalog) -> None:
-        access.grant(account, privileges, on, "principal:ada", "benchmark")
+        access.grant(operator, privileges, on, "principal:ada")
 
     grant(Privilege.USE_CATALOG, Privilege.CREATE_SCHEMA, Privilege.USE_SCHEMA)
     with httpx.Client(base_url=service.api, headers=headers, timeout=60) as client:
         for name in ("bench", "listed"):
             client.post("namespaces", json={"namespace": [name]}).raise_for_status()
-            access.set_owner(account, Securable("namespace", "floecat", (name,)), "principal:other", "op")
+            access.set_owner(operator, Securable("namespace", "floecat", (name,)), "principal:other")
         grant(Privilege.CREATE_TABLE)
         client.post("namespaces/bench/tables", json={"name": "t", "schema": SCHEMA}).raise_for_status()
         for number in range(_LISTED):
             table = Securable("table", "floecat", ("listed",), f"t{number:04}")
             body = {"name": table.name, "schema": SCHEMA}
             client.post("namespaces/listed/tables", json=body).raise_for_status()
-            access.set_owner(account, table, "principal:other", "benchmark")
+            access.set_owner(operator, table, "principal:other")
             if number % 2:
                 grant(Privilege.READ_TABLE, on=table)
         grant(Privilege.READ_TABLE, on=Securable("namespace", "floecat", ("bench",)))
@@ -165,12 +167,12 @@ def _fill(opened: Kernel) -> list[tuple[str, ...]]:
 
     def insert(conn: Connection) -> None:
         ids = [row.id for row in _all_namespaces(conn, call.catalog.id, trees)]
-        roles = [uuids.uuid7() for _ in range(_ROLES)]
-        for number, role in enumerate(roles):
-            principals.insert_role(conn, RoleRow(role, account, f"r{number}", 0))
-            principals.add_member(conn, role, group(f"g{number % 100}"))
+        ids_of_roles = [uuids.uuid7() for _ in range(_ROLES)]
+        for number, role in enumerate(ids_of_roles):
+            roles.insert(conn, RoleRow(role, account, f"r{number}", 0, None))
+            roles.add_member(conn, role, group(f"g{number % 100}"))
         for number in range(_GRANTS):
-            role, place = str(roles[number % _ROLES]), ids[number * 7 % len(ids)]
+            role, place = str(ids_of_roles[number % _ROLES]), ids[number * 7 % len(ids)]
             grants.insert(conn, GrantRow(account, role, place, Privilege.READ_TABLE, "namespace", "op", 0))
         grants.record(conn, account, "benchmark", "fill", 0)
 

@@ -79,6 +79,7 @@ _PLACES: Final = {
     "account": _Place(
         "access.account", "app", "Accounts, each with catalogs, principals and roles of its own."
     ),
+    "principal": _Place("access.principal", "app", "Principals of an account."),
     "role": _Place("access.role", "app", "Roles of an account, and their members."),
     "access": _Place("access.access", "app", "Access: grants and owners; who may do what, and why."),
     "docs": _Place("docs", "app", "Reference pages, generated from code."),

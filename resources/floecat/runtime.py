@@ -70,12 +70,12 @@ class Kernel:
         self.background = background = Background(store, clock)
         self.jobs = background.jobs
         self.parts = parts = open_entries(settings, store, files, clock)
-        self.access = open_access(settings, store, parts.memory, clock)
+        self.access = open_access(settings, store, parts.memory, clock, authorizer)
         self.delta = open_delta(parts, settings, background)
         formats = TableFormats({"delta": self.delta.format})
         self.registrations = TableRegistrations({"delta": self.delta.registration})
         self.catalog = open_catalog(
-            parts, formats, authorizer or self.access.authorizer, self.separator, settings, background
+            parts, formats, self.access.authorizer, self.separator, settings, background
         )
         self.commits = open_commits(parts, self.catalog, formats, settings, background)
         self.planning = open_planning(parts, formats, settings, background)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,10 +15,11 @@ from floecat_rest.commands.names import parse_identifier, parse_namespace
 from floecat_rest.commands.options import JsonOption, on_catalog
 
 if TYPE_CHECKING:
+    from floecat.access.access_questions import Grant
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
 
-__all__ = ["app"]
+__all__ = ["GranteeArgument", "PrincipalArgument", "app", "granted_to", "print_grants"]
 
 app = typer.Typer(
     name="access", help="Access: grants and owners; who may do what, and why.", no_args_is_help=True
@@ -48,9 +49,7 @@ def grant(
 ) -> None:
     """Grant privileges on a thing and all that is in it."""
     securable = _securable(call, on)
-    added = kernel.access.access.grant(
-        call.catalog.account_id, _privileges(privileges), securable, to, call.principal.name
-    )
+    added = kernel.access.access.grant(call, _privileges(privileges), securable, to)
     print_plain(f"Granted {', '.join(added)} on {securable} to {to}" if added else "All was granted before")
 
 
@@ -61,9 +60,7 @@ def revoke(
 ) -> None:
     """Take back privileges that were granted on a thing itself. It holds from the next request on."""
     securable = _securable(call, on)
-    removed = kernel.access.access.revoke(
-        call.catalog.account_id, _privileges(privileges), securable, of, call.principal.name
-    )
+    removed = kernel.access.access.revoke(call, _privileges(privileges), securable, of)
     print_plain(
         f"Revoked {', '.join(removed)} on {securable} of {of}"
         if removed
@@ -76,7 +73,7 @@ def revoke(
 def owner(kernel: Kernel, call: Call, on: SecurableArgument, to: GranteeArgument) -> None:
     """Give a catalog, namespace, table or view to another owner, who may do everything with it."""
     securable = _securable(call, on)
-    kernel.access.access.set_owner(call.catalog.account_id, securable, to, call.principal.name)
+    kernel.access.access.set_owner(call, securable, to)
     print_plain(f"{to} owns {securable}")
 
 
@@ -100,22 +97,6 @@ def unprotect(kernel: Kernel, call: Call, on: SecurableArgument) -> None:
 
 @app.command()
 @on_catalog
-def disable(kernel: Kernel, call: Call, principal: PrincipalArgument) -> None:
-    """Disable a principal, also an operator: it may do nothing from its next request on."""
-    kernel.access.access.set_disabled(call.catalog.account_id, principal, call.principal.name, disabled=True)
-    print_plain(f"Disabled principal {principal}")
-
-
-@app.command()
-@on_catalog
-def enable(kernel: Kernel, call: Call, principal: PrincipalArgument) -> None:
-    """Enable a principal that was disabled, with the rights that it had."""
-    kernel.access.access.set_disabled(call.catalog.account_id, principal, call.principal.name, disabled=False)
-    print_plain(f"Enabled principal {principal}")
-
-
-@app.command()
-@on_catalog
 def explain(
     kernel: Kernel,
     call: Call,
@@ -131,7 +112,7 @@ def explain(
     """Explain why a principal may do something, or what it lacks. Exits with 1 if it may not."""
     who = Principal(principal, call.catalog.account_id, groups=tuple(group or ()))
     (wanted,) = _privileges(privilege)
-    found = kernel.access.access.explain(who, wanted, _securable(call, on))
+    found = kernel.access.questions.explain(call, who, wanted, _securable(call, on))
     if as_json:
         print_json([found])
     else:
@@ -149,11 +130,12 @@ def who(
     on: SecurableArgument,
     *,
     privilege: Annotated[str | None, typer.Option("--privilege", help="Only who has this one.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most of them.")] = 1000,
     as_json: JsonOption = False,
 ) -> None:
     """List who may do something with a thing, and through what."""
     wanted = _privileges(privilege)[0] if privilege else None
-    found = kernel.access.access.who(call.catalog.account_id, _securable(call, on), wanted)
+    found = kernel.access.questions.who(call, _securable(call, on), wanted, limit)
     if as_json:
         print_json(found)
     else:
@@ -170,7 +152,7 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """List the last changes of access, the newest first, and who made them."""
-    found = kernel.access.access.history(call.catalog.account_id, limit)
+    found = kernel.access.questions.history(call, None, limit).items
     if as_json:
         print_json(found)
     else:
@@ -178,6 +160,23 @@ def history(
             ("at", "by", "change"),
             ((written_time(each.changed_at_ms), each.principal, each.change) for each in found),
         )
+
+
+def granted_to(kernel: Kernel, call: Call, grantee: str) -> Iterator[Grant]:
+    """Everything that is granted to a grantee."""
+    token: str | None = ""
+    while token is not None:
+        found = kernel.access.questions.grants_to(call, grantee, token, 1000)
+        yield from found.items
+        token = found.next_token
+
+
+def print_grants(found: Iterable[Grant]) -> None:
+    """A table of grants to one grantee."""
+    print_rows(
+        ("privilege", "on", "granted by", "at"),
+        ((each.privilege, str(each.on), each.granted_by, written_time(each.granted_at_ms)) for each in found),
+    )
 
 
 def _privileges(text: str) -> Sequence[Privilege]:

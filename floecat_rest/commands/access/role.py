@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from floecat_rest.commands.access.access import GranteeArgument
+from floecat_rest.commands.access.access import GranteeArgument, granted_to, print_grants
 from floecat_rest.commands.console import print_json, print_plain, print_rows
 from floecat_rest.commands.options import JsonOption, on_catalog
 
@@ -25,7 +25,7 @@ RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
 @on_catalog
 def create(kernel: Kernel, call: Call, role: RoleArgument) -> None:
     """Create a role without members and grants."""
-    kernel.access.access.create_role(call.catalog.account_id, role, call.principal.name)
+    kernel.access.roles.create(call, role)
     print_plain(f"Created role {role}")
 
 
@@ -33,7 +33,7 @@ def create(kernel: Kernel, call: Call, role: RoleArgument) -> None:
 @on_catalog
 def delete(kernel: Kernel, call: Call, role: RoleArgument) -> None:
     """Delete a role with its members and grants."""
-    kernel.access.access.delete_role(call.catalog.account_id, role, call.principal.name)
+    kernel.access.roles.delete(call, role)
     print_plain(f"Deleted role {role}")
 
 
@@ -41,7 +41,7 @@ def delete(kernel: Kernel, call: Call, role: RoleArgument) -> None:
 @on_catalog
 def add(kernel: Kernel, call: Call, role: RoleArgument, member: GranteeArgument) -> None:
     """Make a principal, another role or a group of tokens a member of a role."""
-    added = kernel.access.access.add_member(call.catalog.account_id, role, member, call.principal.name)
+    added = kernel.access.roles.change_members(call, role, add=[member])
     print_plain(f"{member} is a member of role {role}{'' if added else ' already'}")
 
 
@@ -49,7 +49,7 @@ def add(kernel: Kernel, call: Call, role: RoleArgument, member: GranteeArgument)
 @on_catalog
 def remove(kernel: Kernel, call: Call, role: RoleArgument, member: GranteeArgument) -> None:
     """Take a member out of a role. It holds from the next request on."""
-    removed = kernel.access.access.remove_member(call.catalog.account_id, role, member, call.principal.name)
+    removed = kernel.access.roles.change_members(call, role, remove=[member])
     print_plain(f"{member} is no member of role {role}{' any more' if removed else ''}")
 
 
@@ -57,8 +57,22 @@ def remove(kernel: Kernel, call: Call, role: RoleArgument, member: GranteeArgume
 @on_catalog
 def list_roles(kernel: Kernel, call: Call, *, as_json: JsonOption = False) -> None:
     """List the roles with their members."""
-    found = kernel.access.access.roles(call.catalog.account_id)
+    found = kernel.access.roles.list(call)
     if as_json:
         print_json(found)
     else:
         print_rows(("role", "members"), ((each.name, ", ".join(each.members) or "-") for each in found))
+
+
+@app.command()
+@on_catalog
+def show(kernel: Kernel, call: Call, role: RoleArgument, *, as_json: JsonOption = False) -> None:
+    """Show a role: its owner, its members, and what is granted to it."""
+    found = kernel.access.roles.get(call, role)
+    granted = granted_to(kernel, call, f"role:{role}")
+    if as_json:
+        print_json([found])
+        return
+    print_plain(f"owner: {found.owner or '-'}")
+    print_plain(f"members: {', '.join(found.members) or '-'}")
+    print_grants(granted)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from floecat.access.access_questions import AccessQuestions
 from floecat.access.access_service import AccessService
 from floecat.access.account_service import AccountService
+from floecat.access.changes import AccessChanges
+from floecat.access.principal_service import PrincipalService
+from floecat.access.roles import RoleService
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.authorizer import AllowAll, Authorizer
 from floecat.auth.principals import Principal
@@ -21,7 +25,7 @@ __all__ = ["AccessServices", "open_access"]
 
 @dataclass(frozen=True, slots=True)
 class AccessServices:
-    """The authorizer that decides, and the service that changes access.
+    """The authorizer that decides, and the services that change access and answer questions about it.
 
     Attributes:
         accounts: manages accounts.
@@ -30,6 +34,9 @@ class AccessServices:
 
     authorizer: Authorizer
     access: AccessService
+    roles: RoleService
+    principals: PrincipalService
+    questions: AccessQuestions
     accounts: AccountService
     log_in: Callable[[Principal], None]
     service_operators: str | None
@@ -54,13 +61,27 @@ class AccessServices:
         return self.accounts
 
 
-def open_access(settings: Settings, store: Store, memory: MemoryBudget, clock: Clock) -> AccessServices:
-    """The services. In `auth-mode=dev` everybody may do everything."""
+def open_access(
+    settings: Settings,
+    store: Store,
+    memory: MemoryBudget,
+    clock: Clock,
+    authorizer: Authorizer | None = None,
+) -> AccessServices:
+    """The services. In `auth-mode=dev` everybody may do everything.
+
+    Args:
+        authorizer: decides instead of what the settings choose.
+    """
     stored = StoredAuthorizer(store, memory, clock, settings.auth, most_principals=settings.limits.principals)
-    authorizer = AllowAll() if settings.gateway.auth_mode == "dev" else stored
+    chosen = AllowAll() if settings.gateway.auth_mode == "dev" else stored
+    changes = AccessChanges(store, clock, settings.limits, has_operators=settings.auth.operators is not None)
     return AccessServices(
-        authorizer,
-        AccessService(store, clock, stored),
+        authorizer or chosen,
+        AccessService(changes),
+        RoleService(changes, stored),
+        PrincipalService(changes),
+        AccessQuestions(changes, stored),
         AccountService(store, clock),
         stored.log_in,
         settings.auth.service_operators,

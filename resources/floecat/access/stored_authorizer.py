@@ -19,7 +19,7 @@ from floecat.errors import ForbiddenError
 from floecat.identifiers.namespace import Namespace
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.settings.groups.process import AuthSettings
-from floecat.store.access import grants, places, principals
+from floecat.store.access import grants, places, principals, roles
 from floecat.store.access.principals import PrincipalRow
 from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Connection, Store
@@ -136,7 +136,7 @@ class StoredAuthorizer:
                 who = "The account" if account_disabled else f"Principal {principal.name}"
                 return Grantees({}, frozenset(), disabled=who)
             members = self._keep(
-                (account.int, version, "roles"), lambda: principals.members(conn, account), _ROW_BYTES
+                (account.int, version, "roles"), lambda: roles.members(conn, account), _ROW_BYTES
             )
             return Grantees.of(principal, row, members)
 

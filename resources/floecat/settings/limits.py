@@ -52,6 +52,15 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     principals: Annotated[int, integer(minimum=1)] = 100_000
     """Most principals of an account. Further ones may log in, but get no row, and own nothing."""
 
+    roles: Annotated[int, integer(minimum=1)] = 10_000
+    """Most roles of an account."""
+
+    role_members: Annotated[int, integer(minimum=1)] = 100_000
+    """Most members of all roles of an account together; they are read when access has changed."""
+
+    grants: Annotated[int, integer(minimum=1)] = 10_000
+    """Most grants on one thing; a decision reads those on what a table is in, once access has changed."""
+
     token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
     """Most levels of arrays and objects in a bearer token. More are answered 401."""
 

@@ -9,7 +9,10 @@ from uuid import uuid4
 import msgspec
 import pytest
 
+from floecat.access.access_questions import AccessQuestions
 from floecat.access.access_service import AccessService
+from floecat.access.principal_service import PrincipalService
+from floecat.access.roles import RoleService
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
@@ -59,11 +62,23 @@ class Lake(NamedTuple):
         principal = Principal(name, self.operator.catalog.account_id, groups=groups)
         return self.kernel.catalog.calls.open(principal, "floecat")
 
+    @property
+    def roles(self) -> RoleService:
+        return self.kernel.access.roles
+
+    @property
+    def principals(self) -> PrincipalService:
+        return self.kernel.access.principals
+
+    @property
+    def questions(self) -> AccessQuestions:
+        return self.kernel.access.questions
+
     def grant(self, to: str, *privileges: Privilege, on: Securable = CATALOG) -> None:
-        self.access.grant(self.operator.catalog.account_id, privileges, on, to, "op")
+        self.access.grant(self.operator, privileges, on, to)
 
     def revoke(self, of: str, *privileges: Privilege, on: Securable = CATALOG) -> None:
-        self.access.revoke(self.operator.catalog.account_id, privileges, on, of, "op")
+        self.access.revoke(self.operator, privileges, on, of)
 
     def create(self, call: Call, identifier: TableIdentifier) -> None:
         table = CreateTable(identifier.name, SCHEMA)
@@ -142,26 +157,25 @@ def test_a_revoked_right_is_refused_with_the_next_request_of_any_process(
 
 
 def test_roles_hold_principals_groups_and_roles(lake: Lake) -> None:
-    account = ada = lake.operator.catalog.account_id
     for name in ("readers", "staff"):
-        lake.access.create_role(account, name, "op")
+        lake.roles.create(lake.operator, name)
     lake.grant("role:readers", P.USE_CATALOG, P.READ_TABLE)
-    lake.access.add_member(account, "readers", "role:staff", "op")
-    lake.access.add_member(account, "staff", "principal:ada", "op")
-    lake.access.add_member(account, "staff", "group:eng", "op")
+    lake.roles.change_members(lake.operator, "readers", add=["role:staff"])
+    lake.roles.change_members(lake.operator, "staff", add=["principal:ada"])
+    lake.roles.change_members(lake.operator, "staff", add=["group:eng"])
     for call in (lake.call("ada"), lake.call("bob", "eng")):
         lake.load(call)
     with pytest.raises(ForbiddenError):  # a group that is named as a role is another thing
         lake.call("eve", "staff")
     with pytest.raises(ConflictError, match="would be a member of itself"):
-        lake.access.add_member(account, "staff", "role:readers", "op")
-    lake.access.remove_member(account, "staff", "principal:ada", "op")
+        lake.roles.change_members(lake.operator, "staff", add=["role:readers"])
+    lake.roles.change_members(lake.operator, "staff", remove=["principal:ada"])
     with pytest.raises(ForbiddenError):
         lake.call("ada")
-    lake.access.delete_role(account, "staff", "op")
+    lake.roles.delete(lake.operator, "staff")
     with pytest.raises(ForbiddenError):
         lake.call("bob", "eng")
-    assert [(each.name, each.members) for each in lake.access.roles(ada)] == [("readers", ())]
+    assert [(each.name, each.members) for each in lake.roles.list(lake.operator)] == [("readers", ())]
 
 
 def test_who_creates_something_owns_it_with_all_below_and_new_parents(lake: Lake) -> None:
@@ -175,7 +189,7 @@ def test_who_creates_something_owns_it_with_all_below_and_new_parents(lake: Lake
     lake.kernel.catalog.namespaces.create(ada, ("team", "more"), {})
     with pytest.raises(ForbiddenError):
         lake.load(ada)
-    lake.access.set_owner(ada.catalog.account_id, ns("team"), "principal:bob", "op")
+    lake.access.set_owner(lake.operator, ns("team"), "principal:bob")
     lake.grant("principal:bob", P.USE_CATALOG)
     lake.load(lake.call("bob"), table)
     with pytest.raises(ForbiddenError):
@@ -205,7 +219,7 @@ def test_grants_follow_a_rename_and_end_with_a_drop(lake: Lake) -> None:
     lake.create(lake.operator, moved)
     with pytest.raises(ForbiddenError):
         lake.load(ada, moved)
-    holders = lake.access.who(ada.catalog.account_id, on(moved))
+    holders = lake.questions.who(lake.operator, on(moved), None, 100)
     assert {(each.grantee, each.on) for each in holders} == {
         ("principal:ada", "catalog floecat"),
         ("principal:op", "namespace raw of catalog floecat"),
@@ -237,16 +251,16 @@ def test_a_disabled_principal_may_do_nothing(lake: Lake) -> None:
     account = lake.operator.catalog.account_id
     lake.grant("principal:ada", *P)
     lake.call("ada")
-    lake.access.set_disabled(account, "ada", "op", disabled=True)
+    lake.principals.set_disabled(lake.operator, "ada", disabled=True)
     with pytest.raises(ForbiddenError):
         lake.call("ada")
-    explained = lake.access.explain(Principal("ada", account), P.READ_TABLE, on(T))
+    explained = lake.questions.explain(lake.operator, Principal("ada", account), P.READ_TABLE, on(T))
     assert explained.reasons == ("Principal ada is disabled",)
     with pytest.raises(ForbiddenError):  # an operator, too
         lake.call("ada", "ops")
     operator = Principal("ada", account, groups=("ops",))
-    assert not lake.access.explain(operator, P.READ_TABLE, on(T)).allowed
-    lake.access.set_disabled(account, "ada", "op", disabled=False)
+    assert not lake.questions.explain(lake.operator, operator, P.READ_TABLE, on(T)).allowed
+    lake.principals.set_disabled(lake.operator, "ada", disabled=False)
     lake.load(lake.call("ada"))
 
 
@@ -283,7 +297,7 @@ def test_disabling_works_where_everybody_may_do_everything(lake: Lake, kernel: K
     everybody = Lake(opened, lake.operator)
     ada = everybody.call("ada")
     everybody.load(ada)
-    lake.access.set_disabled(ada.catalog.account_id, "ada", "op", disabled=True)
+    lake.principals.set_disabled(lake.operator, "ada", disabled=True)
     with pytest.raises(ForbiddenError, match="Principal ada is disabled"):
         everybody.load(ada)
     with pytest.raises(ForbiddenError):
@@ -324,20 +338,22 @@ def test_the_first_login_makes_a_row_within_a_bound(
 
 def test_explanations_name_the_grant_and_the_path(lake: Lake) -> None:
     account = lake.operator.catalog.account_id
-    lake.access.create_role(account, "readers", "op")
-    lake.access.add_member(account, "readers", "group:eng", "op")
+    lake.roles.create(lake.operator, "readers")
+    lake.roles.change_members(lake.operator, "readers", add=["group:eng"])
     lake.grant("role:readers", P.WRITE_TABLE, on=ns("raw"))
     bob = Principal("bob", account, groups=("eng",))
-    explained = lake.access.explain(bob, P.READ_TABLE, on(T))
+    explained = lake.questions.explain(lake.operator, bob, P.READ_TABLE, on(T))
     assert explained.allowed
     assert explained.reasons == (
         "group:eng in role:readers has write_table on namespace raw of catalog floecat",
     )
-    (needed,) = lake.access.explain(bob, P.DROP_TABLE, on(TableIdentifier(("raw",), "none"))).reasons
+    (needed,) = lake.questions.explain(
+        lake.operator, bob, P.DROP_TABLE, on(TableIdentifier(("raw",), "none"))
+    ).reasons
     assert needed == (
         "drop_table is needed on one of: the account, catalog floecat, namespace raw of catalog floecat"
     )
-    who = lake.access.who(account, on(T), P.READ_TABLE)
+    who = lake.questions.who(lake.operator, on(T), P.READ_TABLE, 100)
     assert [each.grantee for each in who if each.privilege == P.WRITE_TABLE] == [
         "role:readers",
         "group:eng in role:readers",
@@ -345,11 +361,10 @@ def test_explanations_name_the_grant_and_the_path(lake: Lake) -> None:
 
 
 def test_history_says_who_changed_what(lake: Lake) -> None:
-    account = lake.operator.catalog.account_id
     lake.grant("principal:ada", P.USE_CATALOG)
     lake.grant("principal:ada", P.USE_CATALOG)  # nothing new
     lake.revoke("principal:ada", P.USE_CATALOG)
-    changes = [(each.principal, each.change) for each in lake.access.history(account, 2)]
+    changes = [(each.principal, each.change) for each in lake.questions.history(lake.operator, None, 2).items]
     assert changes == [
         ("op", "revoke use_catalog on catalog floecat of principal:ada"),
         ("op", "grant use_catalog on catalog floecat to principal:ada"),
@@ -357,7 +372,6 @@ def test_history_says_who_changed_what(lake: Lake) -> None:
 
 
 def test_mistakes_are_named(lake: Lake) -> None:
-    account = lake.operator.catalog.account_id
     with pytest.raises(NotFoundError, match="There is no role none"):
         lake.grant("role:none", P.USE_CATALOG)
     with pytest.raises(BadRequestError, match="expected principal:NAME"):
@@ -365,13 +379,13 @@ def test_mistakes_are_named(lake: Lake) -> None:
     with pytest.raises(NotFoundError, match=r"There is no table raw\.none of catalog floecat"):
         lake.grant("principal:ada", P.READ_TABLE, on=on(TableIdentifier(("raw",), "none")))
     with pytest.raises(BadRequestError, match="a principal or a role"):
-        lake.access.set_owner(account, CATALOG, "group:eng", "op")
-    lake.access.create_role(account, "x", "op")
+        lake.access.set_owner(lake.operator, CATALOG, "group:eng")
+    lake.roles.create(lake.operator, "x")
     with pytest.raises(AlreadyExistsError):
-        lake.access.create_role(account, "x", "op")
+        lake.roles.create(lake.operator, "x")
     for name in ("", "a:b", "\n", "x" * 300):
         with pytest.raises(BadRequestError):
-            lake.access.create_role(account, name, "op")
+            lake.roles.create(lake.operator, name)
 
 
 def test_a_load_asks_with_what_it_found(lake: Lake) -> None:
@@ -410,10 +424,10 @@ def test_a_new_owner_of_a_parent_may_with_the_next_request(lake: Lake) -> None:
         with pytest.raises(ForbiddenError):
             lake.load(ada)
         lake.load(lake.operator)
-    lake.access.set_owner(ada.catalog.account_id, ns("raw"), "principal:ada", "op")
+    lake.access.set_owner(lake.operator, ns("raw"), "principal:ada")
     lake.load(ada)
-    lake.access.set_owner(ada.catalog.account_id, ns("raw"), "principal:bob", "op")
+    lake.access.set_owner(lake.operator, ns("raw"), "principal:bob")
     with pytest.raises(ForbiddenError):
         lake.load(ada)
-    lake.access.set_owner(ada.catalog.account_id, on(T), "principal:ada", "op")
+    lake.access.set_owner(lake.operator, on(T), "principal:ada")
     lake.load(ada)

@@ -20,6 +20,7 @@ from floecat.store.schema import id_column, integer_column, metadata, name_colum
 __all__ = [
     "AccessChange",
     "GrantRow",
+    "count_of_securable",
     "delete",
     "delete_of_grantee",
     "delete_of_securable",
@@ -27,6 +28,8 @@ __all__ = [
     "history",
     "insert",
     "lock",
+    "of_account",
+    "of_grantee",
     "of_securables",
     "record",
 ]
@@ -92,6 +95,18 @@ _DELETE_OF_GRANTEE: Final = sa.delete(grants).where(*_OF_GRANTEE)
 _SELECT_OF_SECURABLES: Final = sa.select(*grants.c).where(
     grants.c.securable_id.in_(sa.bindparam("ids", expanding=True))
 )
+_OF_ACCOUNT: Final = sa.select(*grants.c).where(grants.c.account_id == sa.bindparam("account_id"))
+_SELECT_OF_GRANTEE: Final = (
+    sa.select(*grants.c)
+    .where(
+        *_OF_GRANTEE,
+        sa.tuple_(grants.c.securable_id, grants.c.privilege)
+        > sa.tuple_(sa.bindparam("securable_id", type_=sa.Uuid()), sa.bindparam("privilege")),
+    )
+    .order_by(grants.c.securable_id, grants.c.privilege)
+    .limit(LIMIT)
+)
+_COUNT_OF_SECURABLE: Final = sa.select(sa.func.count()).select_from(grants).where(_OF_SECURABLE)
 _COUNT: Final = (
     sa.update(_accounts)
     .where(_accounts.c.id == sa.bindparam("account"))
@@ -142,6 +157,31 @@ def of_securables(conn: Connection, ids: list[UUID]) -> list[GrantRow]:
     """The grants on some securables, by grantee and privilege."""
     found = [GrantRow(*row) for row in conn.all(_SELECT_OF_SECURABLES, {"ids": ids})]
     return sorted(found, key=lambda row: (row.grantee, row.privilege))
+
+
+def of_grantee(
+    conn: Connection, account_id: UUID, grantee: str, after: tuple[UUID, str], limit: int
+) -> list[GrantRow]:
+    """The grants to a grantee that follow a securable and privilege, in this order."""
+    parameters = {
+        "account_id": account_id,
+        "grantee": grantee,
+        "securable_id": after[0],
+        "privilege": after[1],
+        "limit": limit,
+    }
+    return [GrantRow(*row) for row in conn.all(_SELECT_OF_GRANTEE, parameters)]
+
+
+def of_account(conn: Connection, account_id: UUID) -> list[GrantRow]:
+    """All grants of an account."""
+    return [GrantRow(*row) for row in conn.all(_OF_ACCOUNT, {"account_id": account_id})]
+
+
+def count_of_securable(conn: Connection, securable_id: UUID) -> int:
+    """The number of grants on a thing."""
+    row = conn.first(_COUNT_OF_SECURABLE, {"securable_id": securable_id})
+    return 0 if row is None else int(row[0])
 
 
 def lock(conn: Connection, account_id: UUID) -> None:

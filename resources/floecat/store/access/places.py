@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from floecat.store.access.grants import grants
 from floecat.store.database.connections import Connection
+from floecat.store.database.statements import LIMIT, decode_texts
 from floecat.store.schema import accounts as _accounts
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
@@ -20,11 +21,14 @@ from floecat.store.schema import namespaces as _namespaces
 
 __all__ = [
     "Flag",
+    "NamedPlace",
     "Place",
     "below",
     "catalogs",
     "flag",
     "granted_in",
+    "named",
+    "owned",
     "set_flag",
     "set_owner",
 ]
@@ -39,6 +43,18 @@ class Place(NamedTuple):
     id: UUID
     owner: UUID | None
     """Id of a principal or role."""
+
+
+class NamedPlace(NamedTuple):
+    """A catalog, namespace, table or view by its name."""
+
+    kind: Literal["catalog", "namespace", "table", "view"]
+    catalog: str
+    levels: tuple[str, ...]
+    """Of the namespace."""
+    name: str | None
+    """Of the table or view."""
+    owner: UUID | None
 
 
 _CATALOGS: Final = (
@@ -129,6 +145,44 @@ _SET_FLAG: Final[dict[tuple[str, Flag], sa.Update]] = {
     ("view", "definer"): _set_flag(_entries, "definer"),
     **{(kind, "protected"): _set_flag(table, "protected") for kind, table in _OWNED.items()},
 }
+_PLACES: Final = (
+    sa.select(
+        _catalogs.c.id,
+        sa.literal_column("'catalog'"),
+        _catalogs.c.name,
+        sa.literal_column("'[]'"),
+        sa.null(),
+        _catalogs.c.owner_id,
+    ),
+    sa.select(
+        _namespaces.c.id,
+        sa.literal_column("'namespace'"),
+        _catalogs.c.name,
+        _namespaces.c.levels,
+        sa.null(),
+        _namespaces.c.owner_id,
+    ).join_from(_namespaces, _catalogs, _catalogs.c.id == _namespaces.c.catalog_id),
+    sa.select(
+        _entries.c.id,
+        _entries.c.kind,
+        _catalogs.c.name,
+        _namespaces.c.levels,
+        _entries.c.name,
+        _entries.c.owner_id,
+    )
+    .join_from(_entries, _namespaces, _namespaces.c.id == _entries.c.namespace_id)
+    .join(_catalogs, _catalogs.c.id == _entries.c.catalog_id),
+)
+_NAMED: Final = tuple(
+    select.where(table.c.id.in_(sa.bindparam("ids", expanding=True, type_=sa.Uuid())))
+    for select, table in zip(_PLACES, (_catalogs, _namespaces, _entries), strict=True)
+)
+_OWNED_BY: Final = tuple(
+    select.where(_catalogs.c.account_id == sa.bindparam("account_id"), table.c.owner_id.is_not(None)).limit(
+        LIMIT
+    )
+    for select, table in zip(_PLACES, (_catalogs, _namespaces, _entries), strict=True)
+)
 
 
 def catalogs(
@@ -186,6 +240,26 @@ def granted_in(
         "owners": sorted(owners),
     }
     return [(row[0], row[1], bool(row[2])) for row in conn.all(_GRANTED_IN, parameters)]
+
+
+def named(conn: Connection, ids: Collection[UUID]) -> dict[UUID, NamedPlace]:
+    """The names of catalogs, namespaces, tables and views, by id; of those that are there."""
+    found: dict[UUID, NamedPlace] = {}
+    for statement in _NAMED if ids else ():
+        for id, kind, catalog, levels, name, owner in conn.all(statement, {"ids": sorted(ids)}):
+            found[id] = NamedPlace(kind, catalog, decode_texts(levels), name, owner)
+    return found
+
+
+def owned(conn: Connection, account_id: UUID, limit: int, *, with_entries: bool) -> list[NamedPlace]:
+    """Catalogs and namespaces of an account that have an owner, and tables and views if wanted."""
+    found: list[NamedPlace] = []
+    for statement in _OWNED_BY if with_entries else _OWNED_BY[:2]:
+        for _, kind, catalog, levels, name, owner in conn.all(
+            statement, {"account_id": account_id, "limit": limit}
+        ):
+            found.append(NamedPlace(kind, catalog, decode_texts(levels), name, owner))
+    return found
 
 
 def set_owner(conn: Connection, kind: str, place_id: UUID, owner: UUID) -> None:

@@ -1,0 +1,204 @@
+"""Changes of access: each in one transaction with its line of history, whatever changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import uuid_utils.compat as uuids
+
+from floecat.access.memberships import of_roles, paths
+from floecat.access.paths import Path, find_paths
+from floecat.access.rights import group
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import Privilege, Securable
+from floecat.clock import Clock
+from floecat.errors import BadRequestError, ConflictError, NotFoundError
+from floecat.settings.limits import LimitSettings
+from floecat.store.access import grants, principals, roles
+from floecat.store.access.principals import PrincipalRow
+from floecat.store.access.roles import RoleRow
+from floecat.store.catalogs import accounts
+from floecat.store.database.engine import Connection, Store
+
+__all__ = [
+    "ACCOUNT",
+    "LONGEST_NAME",
+    "AccessChanges",
+    "GranteeNames",
+    "known_grantee",
+    "parse_grantee",
+    "principal_of",
+    "role_of",
+    "whole_path",
+]
+
+ACCOUNT: Final = Securable("account", "")
+LONGEST_NAME: Final = 255
+"""Characters of the name of a role, principal or group."""
+
+
+class AccessChanges:
+    """Makes changes, one at a time in an account."""
+
+    def __init__(self, store: Store, clock: Clock, limits: LimitSettings, *, has_operators: bool) -> None:
+        """Reads nothing yet.
+
+        Args:
+            has_operators: whether members of a group of tokens may do everything, whatever is granted.
+        """
+        self.store = store
+        self.clock = clock
+        self.limits = limits
+        self._has_operators = has_operators
+
+    def run(self, actor: Actor, work: Callable[[Connection], Iterable[str]]) -> list[str]:
+        """Makes a change.
+
+        Args:
+            actor: who makes it, and may do so.
+            work: makes it; returns a line of history for each thing that it changed.
+
+        Returns:
+            The lines.
+
+        Raises:
+            ConflictError: nobody could grant anything any more.
+            CommitStateUnknownError: it may have been made.
+        """
+        account_id = actor.account_id
+
+        def run(conn: Connection) -> list[str]:
+            now_ms = self.clock.now_ms()
+            accounts.ensure(conn, account_id, now_ms)
+            # first, as what creates something does: no two transactions wait for each other
+            grants.lock(conn, account_id)
+            could_grant = not self._has_operators and self._can_grant(conn, account_id)
+            lines = list(work(conn))
+            if could_grant and not self._can_grant(conn, account_id):
+                raise ConflictError(
+                    f"Nobody could grant anything any more: somebody keeps {Privilege.MANAGE_GRANTS} on the"
+                    " account, or floecat.auth.operators names a group of tokens"
+                )
+            for line in lines:
+                grants.record(conn, account_id, actor.principal.name, line, now_ms)
+            return lines
+
+        return self.store.run(run)
+
+    def grantee(self, conn: Connection, account_id: UUID, text: str) -> str:
+        """A grantee as the store writes it; a principal that never came gets a row.
+
+        Raises:
+            BadRequestError: it is malformed.
+            NotFoundError: there is no such role.
+            ConflictError: there are too many principals.
+        """
+        kind, name = parse_grantee(text)
+        if kind == "principal" and principals.find(conn, account_id, name) is None:
+            most = self.limits.principals
+            if principals.count(conn, account_id) >= most:
+                raise ConflictError(f"The account has {most} principals already (floecat.limits.principals)")
+            row = PrincipalRow(uuids.uuid7(), account_id, name, False, self.clock.now_ms())
+            principals.ensure(conn, row)
+        return known_grantee(conn, account_id, text)
+
+    def _can_grant(self, conn: Connection, account_id: UUID) -> bool:
+        """Whether somebody may grant on the account: a group of tokens, or a principal that is enabled."""
+        holders = [
+            row.grantee
+            for row in grants.of_securables(conn, [account_id])
+            if row.privilege == Privilege.MANAGE_GRANTS
+        ]
+        edges = of_roles(roles.members(conn, account_id)) if holders else {}
+        found = {path[0] for holder in holders for path in paths(edges, holder)}
+        if any(each.startswith(group("")) for each in found):
+            return True
+        return principals.any_enabled(conn, [UUID(each) for each in found])
+
+
+class GranteeNames:
+    """The names of grantees, for people."""
+
+    def __init__(self, conn: Connection, account_id: UUID, grantees: Iterable[str]) -> None:
+        """Reads those of some grantees, as the store writes them, and of all roles."""
+        self._names = {str(role.id): f"role:{role.name}" for role in roles.list_all(conn, account_id)}
+        unknown = {UUID(each) for each in grantees if each not in self._names and ":" not in each}
+        for id, name in principals.names(conn, unknown).items():
+            self._names[str(id)] = f"principal:{name}"
+
+    def of(self, grantee: str) -> str:
+        """A grantee as it is typed."""
+        return self._names.get(grantee, grantee if ":" in grantee else "somebody who is gone")
+
+    def path(self, members: Sequence[str]) -> str:
+        """A member with the roles that lead to what was granted."""
+        return " in ".join(map(self.of, members))
+
+
+def parse_grantee(text: str) -> tuple[str, str]:
+    """Reads the kind and the name of a grantee, as people write it.
+
+    Raises:
+        BadRequestError: it is malformed.
+    """
+    kind, _, name = text.partition(":")
+    if (
+        kind not in ("principal", "role", "group")
+        or not 0 < len(name) <= LONGEST_NAME
+        or not name.isprintable()
+    ):
+        raise BadRequestError(
+            f"Invalid grantee: {text[:LONGEST_NAME]!r}, expected principal:NAME, role:NAME or group:NAME"
+        )
+    return kind, name
+
+
+def known_grantee(conn: Connection, account_id: UUID, text: str) -> str:
+    """A grantee as the store writes it.
+
+    Raises:
+        BadRequestError: it is malformed.
+        NotFoundError: there is no such role or principal.
+    """
+    kind, name = parse_grantee(text)
+    if kind == "role":
+        return str(role_of(conn, account_id, name).id)
+    return group(name) if kind == "group" else str(principal_of(conn, account_id, name).id)
+
+
+def whole_path(conn: Connection, account_id: UUID, on: Securable) -> Path:
+    """The path of a thing.
+
+    Raises:
+        NotFoundError: there is no such thing.
+    """
+    _, (path,) = find_paths(conn, account_id, [on])
+    if not path.is_whole:
+        raise NotFoundError(f"There is no {on}")
+    return path
+
+
+def principal_of(conn: Connection, account_id: UUID, name: str) -> PrincipalRow:
+    """A principal by its name.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    row = principals.find(conn, account_id, name) if "\0" not in name else None
+    if row is None:
+        raise NotFoundError(f"There is no principal {name[:LONGEST_NAME]}")
+    return row
+
+
+def role_of(conn: Connection, account_id: UUID, name: str) -> RoleRow:
+    """A role by its name.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    row = roles.find(conn, account_id, name) if "\0" not in name else None
+    if row is None:
+        raise NotFoundError(f"There is no role {name[:LONGEST_NAME]}")
+    return row

@@ -1,0 +1,120 @@
+"""Principals: those that came, and those that were named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from floecat.access.changes import ACCOUNT, AccessChanges, principal_of
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import Privilege
+from floecat.errors import ConflictError
+from floecat.store import page_tokens
+from floecat.store.access import grants, principals, roles
+from floecat.store.database.engine import Connection
+from floecat.store.record_pages import Page
+
+__all__ = ["PrincipalInfo", "PrincipalService"]
+
+
+class PrincipalInfo(msgspec.Struct, frozen=True):
+    """A principal of an account."""
+
+    name: str
+    disabled: bool
+    created_at_ms: int
+    roles: tuple[str, ...] = ()
+    """Roles that it is a member of itself, by name; what groups of its tokens are in comes with them."""
+
+
+class PrincipalService:
+    """Changes principals, each change in one transaction with its line of history."""
+
+    def __init__(self, changes: AccessChanges) -> None:
+        self._changes = changes
+
+    def page(self, actor: Actor, token: str | None, limit: int) -> Page[PrincipalInfo]:
+        """A page of the principals of the account, by name, without their roles.
+
+        Raises:
+            ForbiddenError: the actor may not read access.
+            BadRequestError: the token is of another listing.
+        """
+        actor.check((Privilege.READ_ACCESS, ACCOUNT))
+        scope = f"principals {actor.account_id}"
+        after = page_tokens.decode(token, scope) if token else ""
+        with self._changes.store.read() as conn:
+            rows = principals.page(conn, actor.account_id, after, limit + 1)
+        items = [PrincipalInfo(row.name, row.disabled, row.created_at_ms) for row in rows[:limit]]
+        next_token = page_tokens.encode(items[-1].name, scope) if len(rows) > limit else None
+        return Page(items, next_token)
+
+    def get(self, actor: Actor, name: str) -> PrincipalInfo:
+        """A principal with its roles.
+
+        Raises:
+            ForbiddenError: the actor may not read access.
+            NotFoundError: there is no such principal.
+        """
+        actor.check((Privilege.READ_ACCESS, ACCOUNT))
+        with self._changes.store.read() as conn:
+            row = principal_of(conn, actor.account_id, name)
+            inside = {role for role, member in roles.members(conn, actor.account_id) if member == str(row.id)}
+            found = [each.name for each in roles.list_all(conn, actor.account_id) if each.id in inside]
+        return PrincipalInfo(row.name, row.disabled, row.created_at_ms, tuple(found))
+
+    def set_disabled(self, actor: Actor, name: str, *, disabled: bool) -> Sequence[str]:
+        """Disables a principal, which may do nothing from its next request on, or enables it.
+
+        One that never came is disabled before it does.
+
+        Returns:
+            A line, if it was not so before.
+
+        Raises:
+            ForbiddenError: the actor may not manage principals.
+            BadRequestError: the name is malformed.
+            ConflictError: it is the actor itself, or nobody could grant anything any more.
+        """
+        actor.check((Privilege.MANAGE_PRINCIPALS, ACCOUNT))
+        _check_other(actor, name, "disable")
+
+        def work(conn: Connection) -> list[str]:
+            row_id = UUID(self._changes.grantee(conn, actor.account_id, f"principal:{name}"))
+            if principal_of(conn, actor.account_id, name).disabled == disabled:
+                return []
+            principals.set_disabled(conn, row_id, disabled=disabled)
+            return [f"{'disable' if disabled else 'enable'} principal {name}"]
+
+        return self._changes.run(actor, work)
+
+    def delete(self, actor: Actor, name: str) -> None:
+        """Deletes a principal with its grants and memberships; what it owns keeps no owner.
+
+        If it comes again, it is another one of this name, with no rights of its own. What waits for workers,
+        as captures and purges, goes on.
+
+        Raises:
+            ForbiddenError: the actor may not manage principals.
+            NotFoundError: there is no such principal.
+            ConflictError: it is the actor itself, or nobody could grant anything any more.
+        """
+        actor.check((Privilege.MANAGE_PRINCIPALS, ACCOUNT))
+        _check_other(actor, name, "delete")
+
+        def work(conn: Connection) -> list[str]:
+            row = principal_of(conn, actor.account_id, name)
+            grants.delete_of_grantee(conn, actor.account_id, str(row.id))
+            roles.remove_everywhere(conn, str(row.id))
+            principals.delete(conn, row.id)
+            return [f"delete principal {name}"]
+
+        self._changes.run(actor, work)
+
+
+def _check_other(actor: Actor, name: str, what: str) -> None:
+    # who could undo it, if it was the last one?
+    if actor.principal.name == name:
+        raise ConflictError(f"{name} would {what} itself")

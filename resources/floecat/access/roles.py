@@ -1,0 +1,230 @@
+"""Roles and their members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID
+
+import msgspec
+import uuid_utils.compat as uuids
+
+from floecat.access.changes import ACCOUNT, LONGEST_NAME, AccessChanges, GranteeNames, role_of
+from floecat.access.memberships import of_members, paths
+from floecat.access.paths import find_paths
+from floecat.access.stored_authorizer import StoredAuthorizer
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import Privilege, missing_privilege
+from floecat.errors import AlreadyExistsError, BadRequestError, ConflictError, ForbiddenError, NotFoundError
+from floecat.store import page_tokens
+from floecat.store.access import grants, roles
+from floecat.store.access.roles import RoleRow
+from floecat.store.database.engine import Connection
+from floecat.store.database.errors import DuplicateKeyError
+from floecat.store.record_pages import Page
+
+__all__ = ["Role", "RoleService", "check_role_name"]
+
+
+class Role(msgspec.Struct, frozen=True):
+    """A role."""
+
+    name: str
+    owner: str | None
+    """Who changes it, as `principal:NAME` or `role:NAME`."""
+    created_at_ms: int
+    members: tuple[str, ...] = ()
+    """As `principal:NAME`, `role:NAME` or `group:NAME`."""
+
+
+class RoleService:
+    """Changes roles, each change in one transaction with its line of history."""
+
+    def __init__(self, changes: AccessChanges, authorizer: StoredAuthorizer) -> None:
+        self._changes = changes
+        self._authorizer = authorizer
+
+    def list(self, actor: Actor) -> Sequence[Role]:
+        """The roles of the account with their members, by name.
+
+        Raises:
+            ForbiddenError: the actor may not read access.
+        """
+        actor.check((Privilege.READ_ACCESS, ACCOUNT))
+        with self._changes.store.read() as conn:
+            rows = roles.list_all(conn, actor.account_id)
+            return _described(conn, actor.account_id, rows, roles.members(conn, actor.account_id))
+
+    def page(self, actor: Actor, token: str | None, limit: int) -> Page[Role]:
+        """A page of the roles of the account, by name, without their members.
+
+        Raises:
+            ForbiddenError: the actor may not read access.
+            BadRequestError: the token is of another listing.
+        """
+        actor.check((Privilege.READ_ACCESS, ACCOUNT))
+        scope = f"roles {actor.account_id}"
+        after = page_tokens.decode(token, scope) if token else ""
+        with self._changes.store.read() as conn:
+            rows = roles.list_all(conn, actor.account_id, after, limit + 1)
+            items = _described(conn, actor.account_id, rows[:limit], ())
+        next_token = page_tokens.encode(items[-1].name, scope) if len(rows) > limit else None
+        return Page(items, next_token)
+
+    def get(self, actor: Actor, name: str) -> Role:
+        """A role with its members.
+
+        Raises:
+            ForbiddenError: the actor may not read access.
+            NotFoundError: there is no such role.
+        """
+        actor.check((Privilege.READ_ACCESS, ACCOUNT))
+        with self._changes.store.read() as conn:
+            row = role_of(conn, actor.account_id, name)
+            (role,) = _described(conn, actor.account_id, [row], roles.members(conn, actor.account_id))
+        return role
+
+    def create(self, actor: Actor, name: str) -> None:
+        """Creates a role, which its creator owns.
+
+        Raises:
+            ForbiddenError: the actor may not create roles.
+            BadRequestError: the name is empty, too long, or no plain text.
+            AlreadyExistsError: the account has a role of this name.
+            ConflictError: it has too many.
+        """
+        actor.check((Privilege.MANAGE_ROLES, ACCOUNT))
+        check_role_name(name)
+        try:
+            self._changes.run(actor, lambda conn: self.insert(conn, actor, name, actor.owner(conn)))
+        except DuplicateKeyError:
+            raise AlreadyExistsError(f"Role already exists: {name}") from None
+
+    def delete(self, actor: Actor, name: str) -> None:
+        """Deletes a role with its members and grants; what it owns keeps no owner.
+
+        Raises:
+            ForbiddenError: the actor may not change the role.
+            NotFoundError: there is no such role.
+            ConflictError: nobody could grant anything any more.
+        """
+        change = self._changing(actor, name)
+        self._changes.run(actor, lambda conn: self.remove(conn, change(conn)))
+
+    def change_members(
+        self, actor: Actor, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
+    ) -> Sequence[str]:
+        """Makes principals, roles and groups of tokens members of a role, and takes others out.
+
+        Returns:
+            What was changed, a line each.
+
+        Raises:
+            ForbiddenError: the actor may not change the role.
+            BadRequestError: a member is malformed.
+            NotFoundError: there is no such role.
+            ConflictError: the role would be a member of itself, or there are too many members.
+        """
+        change = self._changing(actor, name)
+
+        def work(conn: Connection) -> list[str]:
+            row = change(conn)
+            found = [line for each in remove for line in self.take_out(conn, row, each)]
+            return found + [line for each in add for line in self.take_in(conn, row, each)]
+
+        return self._changes.run(actor, work)
+
+    def insert(self, conn: Connection, actor: Actor, name: str, owner_id: UUID | None) -> Sequence[str]:
+        """Inserts a role in a transaction. Returns the line of history.
+
+        Raises:
+            DuplicateKeyError: the account has a role of this name.
+            ConflictError: it has too many.
+        """
+        most = self._changes.limits.roles
+        if roles.count(conn, actor.account_id) >= most:
+            raise ConflictError(f"The account has {most} roles already (floecat.limits.roles)")
+        now_ms = self._changes.clock.now_ms()
+        roles.insert(conn, RoleRow(uuids.uuid7(), actor.account_id, name, now_ms, owner_id))
+        return [f"create role {name}"]
+
+    def remove(self, conn: Connection, row: RoleRow) -> Sequence[str]:
+        """Deletes a role in a transaction. Returns the line of history."""
+        grants.delete_of_grantee(conn, row.account_id, str(row.id))
+        roles.remove_everywhere(conn, str(row.id))
+        roles.delete(conn, row.id)
+        return [f"delete role {row.name}"]
+
+    def take_in(self, conn: Connection, role: RoleRow, member: str) -> Sequence[str]:
+        """Adds a member in a transaction. Returns the line of history, if it was none before.
+
+        Raises:
+            ConflictError: the role would be a member of itself, or there are too many members.
+        """
+        text = self._changes.grantee(conn, role.account_id, member)
+        if not text.startswith("group:"):
+            above = of_members(roles.members(conn, role.account_id))
+            if text in (path[0] for path in paths(above, str(role.id))):
+                raise ConflictError(f"Role {role.name} would be a member of itself by {member}")
+        most = self._changes.limits.role_members
+        if roles.count_members(conn, role.account_id) >= most:
+            raise ConflictError(f"The roles have {most} members already (floecat.limits.role-members)")
+        return [f"add {member} to role {role.name}"] if roles.add_member(conn, role.id, text) else []
+
+    def take_out(self, conn: Connection, role: RoleRow, member: str) -> Sequence[str]:
+        """Removes a member in a transaction. Returns the line of history, if it was one."""
+        text = self._changes.grantee(conn, role.account_id, member)
+        return [f"remove {member} from role {role.name}"] if roles.remove_member(conn, role.id, text) else []
+
+    def _changing(self, actor: Actor, name: str) -> Callable[[Connection], RoleRow]:
+        """Looks a role up that the actor may change, once it has the transaction.
+
+        An operator may, who may do everything in the account; its owner; who may manage roles and is in it.
+        """
+        rights = dict(zip(Privilege, actor.allowed([(each, ACCOUNT) for each in Privilege]), strict=True))
+
+        def find(conn: Connection) -> RoleRow:
+            row = roles.find(conn, actor.account_id, name) if "\0" not in name else None
+            if not all(rights.values()):
+                version, _ = find_paths(conn, actor.account_id, [])
+                grantees = self._authorizer.grantees(conn, actor.principal, version or 0)
+                if row is None or row.owner_id not in grantees.ids:
+                    if not rights[Privilege.MANAGE_ROLES]:
+                        raise missing_privilege(actor.principal, (Privilege.MANAGE_ROLES, ACCOUNT))
+                    if row is not None and str(row.id) not in grantees.via:
+                        raise ForbiddenError(f"{actor.principal.name} neither owns role {name} nor is in it")
+            if row is None:
+                raise NotFoundError(f"There is no role {name[:LONGEST_NAME]}")
+            return row
+
+        return find
+
+
+def check_role_name(name: str) -> None:
+    """Refuses a name that no role can have.
+
+    Raises:
+        BadRequestError: it is empty, too long, or no plain text.
+    """
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or ":" in name:
+        raise BadRequestError(f"Invalid name of a role: {name[:LONGEST_NAME]!r}")
+
+
+def _described(
+    conn: Connection, account_id: UUID, rows: Sequence[RoleRow], members: Sequence[tuple[UUID, str]]
+) -> list[Role]:
+    wanted = {row.id for row in rows}
+    within: dict[UUID, list[str]] = {id: [] for id in wanted}
+    for role_id, member in members:
+        if role_id in wanted:
+            within[role_id].append(member)
+    owners = [str(row.owner_id) for row in rows if row.owner_id]
+    named = GranteeNames(conn, account_id, [*owners, *(each for found in within.values() for each in found)])
+    return [
+        Role(
+            row.name,
+            named.of(str(row.owner_id)) if row.owner_id else None,
+            row.created_at_ms,
+            tuple(map(named.of, within[row.id])),
+        )
+        for row in rows
+    ]

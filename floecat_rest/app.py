@@ -74,6 +74,7 @@ from floecat_rest.management.purges import (
     PurgesController,
     RetryPurgeController,
 )
+from floecat_rest.management.refusals import RefusalsController
 from floecat_rest.management.statistics import (
     ConstraintBundlesController,
     ConstraintsController,
@@ -133,6 +134,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     CaptureController,
     CancelCaptureController,
     *PROTECTIONS,
+    RefusalsController,
     ConnectorsController,
     ConnectorController,
     ConnectorScanController,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from floecat.auth.authorizer import Check, FoundSecurable, Privilege, Securable
+from floecat.auth.authorizer import Authorizer, Check, FoundSecurable, Privilege, Securable
 from floecat.auth.principals import Principal
 from floecat.store.database.engine import Connection
 
 __all__ = ["Grants"]
 
 
-class Grants:
+class Grants(Authorizer):
     """Grants to principals and roles; one on a catalog or a namespace holds for all that is in it.
 
     Attributes:

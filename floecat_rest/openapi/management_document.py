@@ -116,6 +116,7 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         for operation, suffix in (("load", "Protection"), ("protect", ""), ("unprotect", ""))
         for kind in ("Catalog", "Namespace", "Table", "View")
     },
+    "listRefusals": OperationNotes(),
     "explainPlan": OperationNotes(
         ExplainRequest,
         {"filter": "id > 10"},

@@ -23,6 +23,7 @@ _INTERVAL_S: Final = 5.0
 _REQUESTS: Final = ("reads", "writes", "lookups", "deletes", "lists", "directories")
 _LIVE_SUM: Final = "livesum"
 
+_refusals = Counter("floecat_refusals", "Refusals of what principals may not do", ("privilege", "kind"))
 _commits = Counter("floecat_commits", "Commits, by what became of them", ("outcome",))
 _refreshes = Counter("floecat_delta_refreshes", "Looks at logs of Delta tables by loads", ("outcome",))
 _requests = Counter("floecat_storage_requests", "Requests to storage", ("kind",))
@@ -47,9 +48,15 @@ class ProcessMetrics:
 
     def update(self) -> None:
         """Brings the metrics up to date. To be called on the event loop."""
-        metrics = {"commits": _commits, "refreshes": _refreshes, "requests": _requests, "bytes": _bytes}
+        metrics = {
+            "refusals": _refusals,
+            "commits": _commits,
+            "refreshes": _refreshes,
+            "requests": _requests,
+            "bytes": _bytes,
+        }
         for metric, label, total in self._totals():
-            metrics[metric].labels(label).inc(total - self._told[metric, label])
+            metrics[metric].labels(*label.split()).inc(total - self._told[metric, label])
             self._told[metric, label] = total
         for budget in self._budgets:
             for name, held in budget.held_bytes().items():
@@ -65,6 +72,8 @@ class ProcessMetrics:
             await asyncio.sleep(_INTERVAL_S)
 
     def _totals(self) -> Iterator[tuple[str, str, int]]:
+        for (privilege, kind), total in self._kernel.access.refusals.counts.items():
+            yield "refusals", f"{privilege} {kind}", total
         for outcome, total in self._kernel.parts.writes.outcomes.items():
             yield "commits", outcome, total
         for outcome, total in self._kernel.delta.refreshes.items():

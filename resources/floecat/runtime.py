@@ -35,6 +35,7 @@ from floecat.struct_types import prepare_struct_types
 
 __all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
 
+_REFUSALS_INTERVAL_MS = 5_000
 _SPARE_CONNECTIONS = 4
 
 
@@ -71,6 +72,10 @@ class Kernel:
         self.jobs = background.jobs
         self.parts = parts = open_entries(settings, store, files, clock)
         self.access = open_access(settings, store, parts.memory, clock, authorizer)
+        refusals = self.access.refusals
+        background.sweeps["refusals"] = refusals.sweep
+        background.add_loop("refusals", refusals.flush, _REFUSALS_INTERVAL_MS)
+        background.add(stop=refusals.flush)
         self.delta = open_delta(parts, settings, background)
         formats = TableFormats({"delta": self.delta.format})
         self.registrations = TableRegistrations({"delta": self.delta.registration})

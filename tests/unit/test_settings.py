@@ -414,6 +414,7 @@ def test_description_of_every_setting() -> None:
         "floecat.gateway.plan-task-ttl"
     ] == "FLOECAT_GATEWAY_PLAN_TASK_TTL"
     assert {row.key for row in rows if row.secret} == {
+        "floecat.auth.opa.token",
         "floecat.store.url",
         "floecat.storage.aws.s3.secret-access-key",
         "floecat.storage.aws.s3.session-token",

@@ -149,9 +149,34 @@ def history(
     call: Call,
     *,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most changes.")] = 100,
+    refusals: Annotated[
+        bool,
+        typer.Option(
+            "--refusals", help="What was refused instead, with floecat.auth.record-refusals; after seconds."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the last changes of access, the newest first, and who made them."""
+    if refusals:
+        refused = kernel.access.refusals.newest(call, limit)
+        if as_json:
+            print_json(refused)
+        else:
+            print_rows(
+                ("at", "principal", "privilege", "on", "times"),
+                (
+                    (
+                        written_time(each.refused_at_ms),
+                        each.principal,
+                        each.privilege,
+                        each.securable,
+                        str(each.times),
+                    )
+                    for each in refused
+                ),
+            )
+        return
     found = kernel.access.questions.history(call, None, limit).items
     if as_json:
         print_json(found)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from floecat.access.access_questions import AccessQuestions
 from floecat.access.access_service import AccessService
 from floecat.access.account_service import AccountService
+from floecat.access.authorizers import chosen_authorizer
 from floecat.access.changes import AccessChanges
 from floecat.access.principal_service import PrincipalService
+from floecat.access.refusals import Refusals, RefusingAuthorizer
 from floecat.access.roles import RoleService
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.authorizer import AllowAll, Authorizer
@@ -33,6 +35,7 @@ class AccessServices:
     """
 
     authorizer: Authorizer
+    refusals: Refusals
     access: AccessService
     roles: RoleService
     principals: PrincipalService
@@ -72,18 +75,31 @@ def open_access(
 
     Args:
         authorizer: decides instead of what the settings choose.
+
+    Raises:
+        SettingsError: they name none that there is.
     """
+    auth = settings.auth
     stored = StoredAuthorizer(store, memory, clock, settings.auth, most_principals=settings.limits.principals)
-    chosen = AllowAll() if settings.gateway.auth_mode == "dev" else stored
-    changes = AccessChanges(store, clock, settings.limits, has_operators=settings.auth.operators is not None)
+    is_open = settings.gateway.auth_mode == "dev"
+    decides = authorizer or (AllowAll() if is_open else chosen_authorizer(settings, store, stored))
+    refusals = Refusals(
+        store,
+        clock,
+        records=auth.record_refusals,
+        most_rows=settings.limits.recorded_refusals,
+        kept_ms=auth.refusals_retention.ms,
+    )
+    changes = AccessChanges(store, clock, settings.limits, has_operators=auth.operators is not None)
     return AccessServices(
-        authorizer or chosen,
+        RefusingAuthorizer(decides, refusals, hides=auth.hide_forbidden),
+        refusals,
         AccessService(changes),
         RoleService(changes, stored),
         PrincipalService(changes),
         AccessQuestions(changes, stored),
         AccountService(store, clock),
         stored.log_in,
-        settings.auth.service_operators,
-        is_open=settings.gateway.auth_mode == "dev",
+        auth.service_operators,
+        is_open=is_open,
     )

@@ -13,7 +13,7 @@ from floecat.access.memberships import of_members, paths
 from floecat.access.paths import find_paths
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.actors import Actor
-from floecat.auth.authorizer import Privilege, missing_privilege
+from floecat.auth.authorizer import Privilege
 from floecat.errors import AlreadyExistsError, BadRequestError, ConflictError, ForbiddenError, NotFoundError
 from floecat.store import page_tokens
 from floecat.store.access import grants, roles
@@ -189,7 +189,7 @@ class RoleService:
                 grantees = self._authorizer.grantees(conn, actor.principal, version or 0)
                 if row is None or row.owner_id not in grantees.ids:
                     if not rights[Privilege.MANAGE_ROLES]:
-                        raise missing_privilege(actor.principal, (Privilege.MANAGE_ROLES, ACCOUNT))
+                        raise actor.refusal((Privilege.MANAGE_ROLES, ACCOUNT))
                     if row is not None and str(row.id) not in grantees.via:
                         raise ForbiddenError(f"{actor.principal.name} neither owns role {name} nor is in it")
             if row is None:

@@ -12,7 +12,7 @@ import uuid_utils.compat as uuids
 
 from floecat.access.paths import Path, find_paths
 from floecat.access.rights import ALL, Grantees, held, with_implied
-from floecat.auth.authorizer import Check, FoundSecurable, Securable
+from floecat.auth.authorizer import Authorizer, Check, FoundSecurable, Securable
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
 from floecat.errors import ForbiddenError
@@ -36,7 +36,7 @@ _LOG_EVERY_MS = 60_000
 _log = logging.getLogger(__name__)
 
 
-class StoredAuthorizer:
+class StoredAuthorizer(Authorizer):
     """Decides by roles, grants and owners. Thread-safe.
 
     What it works out is kept for the version of the account's access that it belongs to, and each question
@@ -143,7 +143,7 @@ class StoredAuthorizer:
         return self._keep((account.int, version, _key(principal)), made, _size(principal))
 
     def _may_all(self, principal: Principal) -> bool:
-        return self._auth.authorizer == "allow-all" or self.is_operator(principal)
+        return self._auth.authorizer != "grants" or self.is_operator(principal)
 
     def _enabled(self, conn: Connection, principal: Principal, version: int) -> Grantees:
         """All that a principal has rights by.

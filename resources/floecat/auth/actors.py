@@ -10,6 +10,7 @@ import msgspec
 
 from floecat.auth.authorizer import Authorizer, Check, FoundSecurable, check_allowed
 from floecat.auth.principals import Principal
+from floecat.errors import FloecatError
 
 if TYPE_CHECKING:
     from floecat.store.database.engine import Connection
@@ -39,6 +40,10 @@ class Actor(msgspec.Struct, frozen=True):
             ForbiddenError: a privilege is missing.
         """
         check_allowed(self.authorizer, self.principal, checks, found)
+
+    def refusal(self, check: Check) -> FloecatError:
+        """The error for a privilege that the principal does not have."""
+        return self.authorizer.refusal(self.principal, check)
 
     def allowed(self, checks: Sequence[Check]) -> Sequence[bool]:
         """Whether the principal has each of the privileges."""

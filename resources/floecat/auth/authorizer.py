@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.auth.principals import Principal
-from floecat.errors import ForbiddenError
+from floecat.errors import FloecatError, ForbiddenError
 from floecat.identifiers.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ __all__ = [
     "Securable",
     "SecurableKind",
     "check_allowed",
-    "missing_privilege",
 ]
 
 SecurableKind: TypeAlias = Literal["account", "catalog", "namespace", "table", "view"]
@@ -138,7 +137,7 @@ class FoundSecurable(NamedTuple):
 
 
 class Authorizer(Protocol):
-    """Decides what principals may do."""
+    """Decides what principals may do. Implementations inherit it, for the methods that have a body."""
 
     def allowed(
         self, principal: Principal, checks: Sequence[Check], found: FoundSecurable | None = None, /
@@ -163,8 +162,13 @@ class Authorizer(Protocol):
         """The owner of what a principal creates, asked in the transaction that creates it."""
         ...
 
+    def refusal(self, principal: Principal, check: Check, /) -> FloecatError:
+        """The error for a privilege that a principal does not have."""
+        privilege, securable = check
+        return ForbiddenError(f"{principal.name} does not have the privilege {privilege} on {securable}")
 
-class AllowAll:
+
+class AllowAll(Authorizer):
     """Every principal may do everything in its account."""
 
     def allowed(
@@ -191,10 +195,4 @@ def check_allowed(
         return
     for check, allowed in zip(checks, answers, strict=True):
         if not allowed:
-            raise missing_privilege(principal, check)
-
-
-def missing_privilege(principal: Principal, check: Check) -> ForbiddenError:
-    """The error for a privilege that a principal does not have."""
-    privilege, securable = check
-    return ForbiddenError(f"{principal.name} does not have the privilege {privilege} on {securable}")
+            raise authorizer.refusal(principal, check)

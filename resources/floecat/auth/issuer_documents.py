@@ -5,14 +5,13 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
+from floecat.auth.deadlines import Deadline, Watched, WatchedTls
 from floecat.errors import SettingsError
 
 __all__ = ["DocumentError", "IssuerDocuments", "check_address"]
@@ -56,7 +55,7 @@ class IssuerDocuments:
             DocumentError: there is none, or it exceeds a bound.
         """
         check_address(url)
-        with _Deadline(self._timeout_s) as deadline:
+        with Deadline(self._timeout_s) as deadline:
             handlers = (_Http(deadline), _Https(deadline, self._trusted), _Redirects())
             try:
                 with urllib.request.build_opener(*handlers).open(url, timeout=self._timeout_s) as answer:
@@ -107,58 +106,14 @@ def check_address(url: str, *, of: str = "") -> None:
         raise DocumentError(f"{_shown(of)} names {_shown(url)}, which has no TLS")
 
 
-class _Deadline:
-    """Ends connections when the time is over: the library's timeout is that of each call of the system."""
-
-    def __init__(self, within_s: float) -> None:
-        self._timer = threading.Timer(within_s, self._end)
-        self._timer.daemon = True
-        self._sockets: list[socket.socket] = []
-        self.is_over = False
-
-    def __enter__(self) -> _Deadline:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
-        for each in self._sockets:
-            each.close()
-
-    def watch(self, connected: socket.socket) -> None:
-        """Has a connection end in time, whatever layer reads from it."""
-        self._sockets.append(connected.dup())
-        if self.is_over:
-            self._end()
-
-    def _end(self) -> None:
-        self.is_over = True
-        for each in self._sockets:
-            with suppress(OSError):  # it is closed by the other side
-                each.shutdown(socket.SHUT_RDWR)
-
-
-class _Watched(http.client.HTTPConnection):
-    deadline: _Deadline
-
-    def connect(self) -> None:
-        super().connect()
-        self.deadline.watch(self.sock)
-
-
-class _WatchedTls(http.client.HTTPSConnection, _Watched):
-    """A TLS connection, watched from before the handshake by the order of its bases."""
-
-
 class _Http(urllib.request.HTTPHandler):
-    def __init__(self, deadline: _Deadline) -> None:
+    def __init__(self, deadline: Deadline) -> None:
         super().__init__()
         self._deadline = deadline
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         def connection(host: str, **options: Any) -> http.client.HTTPConnection:
-            made = _Watched(host, **options)
+            made = Watched(host, **options)
             made.deadline = self._deadline
             return made
 
@@ -166,14 +121,14 @@ class _Http(urllib.request.HTTPHandler):
 
 
 class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, deadline: _Deadline, trusted: ssl.SSLContext) -> None:
+    def __init__(self, deadline: Deadline, trusted: ssl.SSLContext) -> None:
         super().__init__()
         self._deadline = deadline
         self._trusted = trusted
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         def connection(host: str, **options: Any) -> http.client.HTTPConnection:
-            made = _WatchedTls(host, context=self._trusted, **options)
+            made = WatchedTls(host, context=self._trusted, **options)
             made.deadline = self._deadline
             return made
 

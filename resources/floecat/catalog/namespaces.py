@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
-from floecat.auth.authorizer import Check, Privilege, missing_privilege
+from floecat.auth.authorizer import Check, Privilege
 from floecat.catalog.property_bounds import check_property_bytes
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
@@ -137,7 +137,7 @@ class NamespaceService:
             checks = [(Privilege.CREATE_SCHEMA, call.on_namespace(levels)) for levels in chain]
             allowed = call.allowed(checks)
             if not allowed[-1]:
-                raise missing_privilege(call.principal, checks[-1])
+                raise call.refusal(checks[-1])
             refused = {
                 levels: check for levels, check, may in zip(chain, checks, allowed, strict=True) if not may
             }
@@ -298,7 +298,7 @@ class NamespaceService:
             row = namespaces.get(conn, call.catalog.id, levels) if depth < len(namespace) else None
             if row is None:
                 if levels in refused:
-                    raise missing_privilege(call.principal, refused[levels])
+                    raise call.refusal(refused[levels])
                 row = namespaces.NamespaceRow(
                     id=uuids.uuid7(),
                     catalog_id=call.catalog.id,

@@ -61,6 +61,9 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     grants: Annotated[int, integer(minimum=1)] = 10_000
     """Most grants on one thing; a decision reads those on what a table is in, once access has changed."""
 
+    recorded_refusals: Annotated[int, integer(minimum=1)] = 10_000
+    """Most recorded refusals of an account; the oldest go. See `floecat.auth.record-refusals`."""
+
     token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
     """Most levels of arrays and objects in a bearer token. More are answered 401."""
 

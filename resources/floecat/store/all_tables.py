@@ -1,6 +1,6 @@
 """All tables of the store: each module that defines one is imported here, so that `metadata` is complete."""
 
-from floecat.store.access import grants, principals, roles
+from floecat.store.access import grants, principals, refusals, roles
 from floecat.store.catalogs import connectors
 from floecat.store.commits import confirmed_transactions, idempotency, metrics
 from floecat.store.entries import entry_areas, staged_tables
@@ -14,6 +14,7 @@ __all__ = ["metadata"]
 _MODULES = (
     grants,
     principals,
+    refusals,
     roles,
     connectors,
     confirmed_transactions,

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from msgspec import Raw
 
 from floecat.access.changes import ACCOUNT
-from floecat.auth.authorizer import Check, Privilege, Securable
+from floecat.access.refusals import Refusals
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import AllowAll, Check, Privilege, Securable
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
 from floecat.commits.view_commits import CreateView
@@ -35,6 +38,7 @@ from floecat.jobs.descriptions import JobInfo
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
 from floecat.runtime import Kernel
+from floecat.settings.groups.process import AuthSettings
 from floecat.statistics.capture.policies import PolicyChange
 from floecat.statistics.constraints import ConstraintBundle
 from floecat.statistics.index_artifacts import IndexArtifact
@@ -272,6 +276,7 @@ def _operations() -> list[Operation]:
         ),
         op("access.principals.delete", ("bob",), ((P.MANAGE_PRINCIPALS, ACCOUNT),)),
         op("catalog.marks.is_protected", (on("t"),), ((P.READ_ACCESS, on("t")),)),
+        op("access.refusals.newest", (10,), ((P.READ_ACCESS, ACCOUNT),)),
         op("catalog.views.list", (NS, PAGE), ((P.USE_SCHEMA, ns()),), ((P.LIST_VIEW, view("v")),)),
         op("catalog.views.list_all", (), (), ((P.LIST_VIEW, view("v")),)),
         op("catalog.views.exists", (v,), ((P.READ_VIEW, view("v")),)),
@@ -457,6 +462,107 @@ def test_a_refusal_does_not_tell_what_exists(lake: Lake) -> None:
     for namespace in ("ns", "nothing"):
         with pytest.raises(ForbiddenError):
             kernel.catalog.namespaces.create(call, (namespace,), {})
+
+
+@pytest.fixture
+def hiding(lake: Lake) -> Iterator[Lake]:
+    """The same with `floecat.auth.hide-forbidden`, and refusals recorded."""
+    auth = AuthSettings(hide_forbidden=True, record_refusals=True)
+    settings = msgspec.structs.replace(lake.kernel.settings, auth=auth)
+    kernel = Kernel(settings, lake.kernel.store, lake.kernel.files, lake.kernel.clock, lake.grants)
+    ada, eve = (kernel.catalog.calls.open(call.principal, "floecat") for call in (lake.ada, lake.eve))
+    yield lake._replace(kernel=kernel, ada=ada, eve=eve)
+    kernel.background.stop()
+
+
+KNOWN = {
+    "catalog": (P.USE_CATALOG, NoSuchWarehouseError),
+    "namespace": (P.LIST_SCHEMA, NoSuchNamespaceError),
+    "table": (P.LIST_TABLE, NoSuchTableError),
+    "view": (P.LIST_VIEW, NoSuchViewError),
+}
+
+
+def _told_of(privilege: Privilege, securable: Securable) -> tuple[Securable, str]:
+    """What a refusal is about, and what is said of it if it is missing: what is made is asked for where."""
+    levels = (*securable.namespace, *([securable.name] if securable.name else []))
+    if privilege.startswith(("create", "register")) and securable.kind != "catalog":
+        levels = levels[:-1]
+        kind = "namespace" if levels else "catalog"
+        securable = Securable(kind, securable.catalog, levels)  # type: ignore[arg-type]
+    word = "Warehouse" if securable.kind == "catalog" else securable.kind.capitalize()
+    return securable, f"{word} does not exist: {'.'.join(levels) or securable.catalog}"
+
+
+def test_what_may_not_be_known_of_is_told_as_missing_by_every_operation(hiding: Lake) -> None:
+    lake, seen = hiding, set()
+    for operation in _operations():
+        for refused in operation.needs:
+            if operation.method == "catalog.namespaces.ensure" and refused[0] == P.USE_SCHEMA:
+                continue  # to it a missing one is one to be made
+            about, missing = _told_of(*refused)
+            known, kind = KNOWN.get(about.kind, KNOWN["catalog"])
+            lake.grants.deny_only(refused)
+            before = _state(lake.kernel)
+            if refused != (known, about):
+                with pytest.raises(ForbiddenError, match=f"privilege {refused[0]} on {refused[1]}"):
+                    operation.run(lake, lake.ada)  # of what it may know of
+            if about.kind == "account" or (known, about) in operation.shows:
+                continue  # its account is known to each; what is not listed is not asked about
+            lake.grants.deny_only(refused, (known, about))
+            with pytest.raises(kind) as error:
+                operation.run(lake, lake.ada)
+            assert error.value.message == missing, (operation.method, refused)
+            assert _state(lake.kernel) == before, (operation.method, refused)
+            seen.add(about.kind)
+        lake.grants.deny_only()
+        operation.run(lake, lake.ada)
+    assert seen == set(KNOWN)
+
+
+def test_a_hidden_thing_and_a_missing_one_are_the_same(hiding: Lake) -> None:
+    kernel, nobody = hiding.kernel, Principal("mallory", hiding.ada.principal.account_id)
+    for name in ("floecat", "nothing"):
+        with pytest.raises(NoSuchWarehouseError, match=f"^Warehouse does not exist: {name}$"):
+            kernel.catalog.calls.open(nobody, name)
+    for name in ("t", "nothing"):
+        with pytest.raises(NoSuchTableError, match=rf"^Table does not exist: ns\.{name}$"):
+            kernel.catalog.tables.load(hiding.eve, table(name))
+        with pytest.raises(NoSuchTableError, match=rf"^Table does not exist: ns\.{name}$"):
+            kernel.catalog.tables.drop(hiding.eve, table(name))
+        with pytest.raises(NoSuchNamespaceError, match=r"^Namespace does not exist: ns$"):
+            create(kernel, hiding.eve, name)
+
+
+def test_refusals_are_counted_and_recorded_within_bounds(hiding: Lake) -> None:
+    kernel, refusals = hiding.kernel, hiding.kernel.access.refusals
+    reader = Actor(hiding.eve.principal, AllowAll())
+    for name in ("t", "t", "nothing"):
+        with pytest.raises(NoSuchTableError):
+            kernel.catalog.tables.load(hiding.eve, table(name))
+    assert refusals.counts == {("read_table", "table"): 3}
+    assert refusals.newest(reader, 10) == []
+    refusals.flush()
+    told = [
+        (each.principal, each.privilege, each.securable, each.times) for each in refusals.newest(reader, 10)
+    ]
+    assert sorted(told) == [
+        ("eve", "read_table", "table ns.nothing of catalog floecat", 1),
+        ("eve", "read_table", "table ns.t of catalog floecat", 2),
+    ]
+    assert refusals.newest(Actor(Principal("other", UUID(int=7)), AllowAll()), 10) == []
+    with pytest.raises(ForbiddenError, match="read_access on the account"):
+        refusals.newest(hiding.eve, 10)
+    few = Refusals(kernel.store, kernel.clock, records=True, most_rows=5, kept_ms=1_000)
+    for number in range(2_000):
+        few.note(hiding.eve.principal, (P.READ_TABLE, on(f"a\0b{number}" + "x" * 5_000)))
+    few.flush()
+    few.flush()
+    kept = few.newest(reader, 100)
+    assert len(kept) == 5
+    assert all(len(each.securable) <= 500 and each.securable.startswith("table ns.a?b") for each in kept)
+    kernel.store.run(lambda conn: few.sweep(conn, kernel.clock.now_ms() + 2_000, 100))
+    assert few.newest(reader, 100) == []
 
 
 def test_those_with_the_privilege_learn_what_is_missing(lake: Lake) -> None:

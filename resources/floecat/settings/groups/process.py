@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from floecat.settings.fields import SettingsGroup
-from floecat.settings.kinds import boolean, choice, integer, size, text
+from floecat.settings.kinds import Duration, boolean, choice, duration, integer, size, text
 
-__all__ = ["AuthSettings", "CacheSettings", "LogSettings", "OidcSettings", "StoreSettings"]
+__all__ = ["AuthSettings", "CacheSettings", "LogSettings", "OidcSettings", "OpaSettings", "StoreSettings"]
 
 _MIB = 1 << 20
 
@@ -63,12 +63,41 @@ class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
     """Clock difference to the issuer that is tolerated, in seconds."""
 
 
+class OpaSettings(SettingsGroup, frozen=True, kw_only=True):
+    """The Open Policy Agent, with `floecat.auth.authorizer = "opa"`."""
+
+    url: Annotated[str | None, text()] = None
+    """URL of the decision, as `http://localhost:8181/v1/data/floecat/allowed`; `docs/access.md` shows what is
+    sent."""
+
+    token: Annotated[str | None, text(secret=True)] = None
+    """Bearer token that is sent."""
+
+    timeout_ms: Annotated[int, integer(minimum=1, maximum=60_000)] = 2_000
+    """Time for an answer, in milliseconds. Without one the request is refused with 503."""
+
+    max_answer_bytes: Annotated[int, size()] = _MIB
+    """Most bytes of an answer."""
+
+
 class AuthSettings(SettingsGroup, frozen=True, kw_only=True):
     """Rights of principals."""
 
-    authorizer: Annotated[str, choice("allow-all", "grants")] = "allow-all"
+    authorizer: Annotated[str, text()] = "allow-all"
     """`allow-all`: who has a valid token may do everything in its account. `grants`: what roles, grants and
-    owners say. In `auth-mode=dev` everybody may do everything."""
+    owners say. `opa`: what the service at `floecat.auth.opa.url` says. Or the name of an entry point of the
+    group `floecat.authorizers`. In `auth-mode=dev` everybody may do everything."""
+
+    opa: OpaSettings = OpaSettings()
+
+    hide_forbidden: Annotated[bool, boolean()] = False
+    """What a principal may not know of is answered 404, as if it were missing, and not 403."""
+
+    record_refusals: Annotated[bool, boolean()] = False
+    """Refusals are recorded in the store, for `floecat access history --refusals`."""
+
+    refusals_retention: Annotated[Duration, duration()] = Duration(2_592_000_000)
+    """Time that recorded refusals are kept."""
 
     operators: Annotated[str | None, text()] = None
     """Group of tokens whose members may do everything in their account, whatever is granted. One of an issuer

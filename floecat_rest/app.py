@@ -44,6 +44,7 @@ from floecat_rest.iceberg.views import (
     ViewController,
     ViewsController,
 )
+from floecat_rest.management.access import ACCESS_CONTROLLERS
 from floecat_rest.management.accounts import AccountController, AccountsController
 from floecat_rest.management.captures import (
     CancelCaptureController,
@@ -68,6 +69,7 @@ from floecat_rest.management.jobs import (
     RetryJobController,
 )
 from floecat_rest.management.marks import PROTECTIONS
+from floecat_rest.management.principals import PrincipalController, PrincipalsController
 from floecat_rest.management.purges import (
     CancelPurgeController,
     PurgeController,
@@ -75,6 +77,7 @@ from floecat_rest.management.purges import (
     RetryPurgeController,
 )
 from floecat_rest.management.refusals import RefusalsController
+from floecat_rest.management.roles import RoleController, RoleMembersController, RolesController
 from floecat_rest.management.statistics import (
     ConstraintBundlesController,
     ConstraintsController,
@@ -146,6 +149,12 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     PurgeController,
     RetryPurgeController,
     CancelPurgeController,
+    PrincipalsController,
+    PrincipalController,
+    RolesController,
+    RoleController,
+    RoleMembersController,
+    *ACCESS_CONTROLLERS,
     HealthController,
     MetricsPageController,
     SchemaController,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from floecat.errors import NoSuchNamespaceError, NoSuchWarehouseError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.suggestions import did_you_mean, nearest
-from floecat_rest.commands.names import written
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call

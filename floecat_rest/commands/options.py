@@ -20,11 +20,11 @@ from floecat.errors import (
     NoSuchWarehouseError,
 )
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import parse_identifier, parse_namespace
 from floecat.settings import Duration, Settings, load_settings
 from floecat.settings.loading import CONFIG_VARIABLE
 from floecat.suggestions import did_you_mean, nearest
 from floecat_rest.commands.lookups import OPERATOR, hint, of_catalog
-from floecat_rest.commands.names import parse_identifier, parse_namespace
 
 if TYPE_CHECKING:
     from floecat.entries.calls import Call

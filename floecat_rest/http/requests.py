@@ -15,6 +15,7 @@ import msgspec
 from litestar import Request
 from litestar.params import QueryParameter
 
+from floecat.auth.actors import Actor
 from floecat.auth.principals import Principal
 from floecat.entries.calls import IDEMPOTENCY_KEY, Call, LoadedTable, LoadedView, with_request_key
 from floecat.errors import BadRequestError, IllegalArgumentError
@@ -126,6 +127,11 @@ class CatalogRequest(Request[Principal, None, Any]):
     def principal(self) -> Principal:
         """The principal that asks; a public route has none."""
         return cast("Principal", self._principal)
+
+    @property
+    def actor(self) -> Actor:
+        """The principal that asks, outside of any catalog."""
+        return Actor(self.principal, self.kernel.access.authorizer)
 
     def header(self, name: bytes) -> str | None:
         """The first value of a header, named in lower case."""

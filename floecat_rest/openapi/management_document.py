@@ -21,6 +21,13 @@ from floecat.statistics.capture.policies import PolicyChange
 from floecat_rest.http.errors import IcebergErrorResponse
 from floecat_rest.http.options import PUBLIC
 from floecat_rest.http.parameters import query_parameters
+from floecat_rest.management.access_wire import (
+    ChangeMembersRequest,
+    CreateRoleRequest,
+    GrantRequest,
+    OwnerRequest,
+    UpdatePrincipalRequest,
+)
 from floecat_rest.management.accounts import CreateAccountRequest, UpdateAccountRequest
 from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
 from floecat_rest.management.statistics_wire import (
@@ -70,6 +77,14 @@ _KEY: Final = {
     "constraints": [
         {"name": "orders-key", "type": "primary-key", "columns": [{"column-name": "id", "ordinal": 1}]}
     ]
+}
+_NO_PRINCIPAL: Final = {404: "The principal does not exist."}
+_NO_ROLE: Final = {404: "The role, or a role that is named as a member, does not exist."}
+_NO_THING: Final = {404: "The thing, or the role, does not exist."}
+_GRANT: Final = {
+    "on": "namespace:floecat.sales",
+    "grantee": "role:marketing",
+    "privileges": ["read_table"],
 }
 _NO_CONNECTOR: Final = {404: "The catalog or the connector does not exist."}
 
@@ -205,6 +220,36 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "loadPurge": OperationNotes(errors=_NO_PURGE),
     "retryPurge": OperationNotes(errors=_NO_PURGE | {409: "The purge is not in a state to be retried."}),
     "cancelPurge": OperationNotes(errors=_NO_PURGE | {409: "The purge has begun or is finished."}),
+    "listPrincipals": OperationNotes(),
+    "loadPrincipal": OperationNotes(errors=_NO_PRINCIPAL),
+    "updatePrincipal": OperationNotes(
+        UpdatePrincipalRequest, {"disabled": True}, {409: "The principal would disable itself."}
+    ),
+    "dropPrincipal": OperationNotes(errors=_NO_PRINCIPAL | {409: "The principal would delete itself."}),
+    "listRoles": OperationNotes(),
+    "createRole": OperationNotes(
+        CreateRoleRequest, {"name": "marketing"}, {409: "A role of this name exists, or there are too many."}
+    ),
+    "loadRole": OperationNotes(errors=_NO_ROLE),
+    "dropRole": OperationNotes(errors=_NO_ROLE | {409: "Nobody could grant anything any more."}),
+    "changeRoleMembers": OperationNotes(
+        ChangeMembersRequest,
+        {"add": ["group:marketing", "principal:ada"]},
+        _NO_ROLE | {409: "The role would be a member of itself, or there are too many members."},
+    ),
+    "listGrants": OperationNotes(errors=_NO_THING),
+    "grant": OperationNotes(GrantRequest, _GRANT, _NO_THING | {409: "The thing has too many grants."}),
+    "revoke": OperationNotes(
+        GrantRequest, _GRANT, _NO_THING | {409: "Nobody could grant anything any more."}
+    ),
+    "loadOwner": OperationNotes(errors=_NO_THING),
+    "replaceOwner": OperationNotes(
+        OwnerRequest, {"on": "namespace:floecat.sales", "owner": "role:marketing"}, _NO_THING
+    ),
+    "explainAccess": OperationNotes(),
+    "listHolders": OperationNotes(errors=_NO_THING),
+    "listAccessChanges": OperationNotes(),
+    "loadOwnAccess": OperationNotes(),
     "live": OperationNotes(),
     "ready": OperationNotes(),
     "metrics": OperationNotes(answers={"text/plain": _OPAQUE}),
@@ -223,6 +268,9 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
 
 _PATH_PARAMETERS: Final = {
     "account": ("Name or id of the account.", "marketing"),
+    "principal": ("Name of the principal.", "ada"),
+    "role": ("Name of the role.", "marketing"),
+    "privilege": ("Name of the privilege.", "read_table"),
     "catalog": ("Name of the catalog.", "floecat"),
     "namespace": ("Namespace; levels are separated as in paths of the Iceberg API.", "sales"),
     "table": ("Name of the table.", "orders"),

@@ -10,8 +10,8 @@ import typer
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.auth.principals import Principal
 from floecat.errors import BadRequestError
+from floecat.identifiers.written_names import parse_identifier, parse_namespace
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.names import parse_identifier, parse_namespace
 from floecat_rest.commands.options import JsonOption, on_catalog
 
 if TYPE_CHECKING:

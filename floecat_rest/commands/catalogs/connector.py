@@ -8,8 +8,8 @@ import msgspec
 import typer
 
 from floecat.errors import BadRequestError, FloecatError
+from floecat.identifiers.written_names import parse_namespace, written
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
-from floecat_rest.commands.names import parse_namespace, written
 from floecat_rest.commands.options import JsonOption, WideOption, duration_ms, on_catalog
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from floecat.identifiers.written_names import parse_namespace, written
 from floecat_rest.commands.console import print_json, print_rows
-from floecat_rest.commands.names import parse_namespace, written
 from floecat_rest.commands.options import JsonOption, on_catalog
 
 if TYPE_CHECKING:

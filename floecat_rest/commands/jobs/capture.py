@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.jobs.job_commands import HEAD, TAIL, Columns, IdArgument, JobCommands
-from floecat_rest.commands.names import written
 from floecat_rest.commands.options import (
     JsonOption,
     OptionalTableArgument,

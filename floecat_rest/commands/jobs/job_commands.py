@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import parse_identifier
 from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.names import parse_identifier
 from floecat_rest.commands.options import JsonOption, WideOption, on_catalog
 
 if TYPE_CHECKING:

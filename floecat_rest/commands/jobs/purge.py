@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import print_plain
 from floecat_rest.commands.jobs.job_commands import HEAD, TAIL, Columns, ForceOption, IdArgument, JobCommands
-from floecat_rest.commands.names import written
 from floecat_rest.commands.options import JsonOption, on_catalog
 
 if TYPE_CHECKING:

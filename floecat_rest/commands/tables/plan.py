@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working
-from floecat_rest.commands.names import written
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:

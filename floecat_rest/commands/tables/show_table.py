@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import out, print_json, print_rows, written_time
-from floecat_rest.commands.names import written
 from floecat_rest.commands.options import JsonOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:

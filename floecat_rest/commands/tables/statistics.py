@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import msgspec
 import typer
 
+from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import print_json, print_plain, print_rows
-from floecat_rest.commands.names import written
 from floecat_rest.commands.options import (
     JsonOption,
     SnapshotOption,

@@ -10,8 +10,8 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from floecat.errors import NoSuchNamespaceError
+from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows
-from floecat_rest.commands.names import written
 from floecat_rest.commands.options import JsonOption, NamespaceOption, TableArgument, WideOption, on_catalog
 from floecat_rest.commands.tables.orphans import orphans
 from floecat_rest.commands.tables.plan import plan

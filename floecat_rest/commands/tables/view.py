@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import typer
 
+from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.names import written
 from floecat_rest.commands.options import JsonOption, NamespaceOption, TableArgument, WideOption, on_catalog
 
 if TYPE_CHECKING:

@@ -80,17 +80,20 @@ class AccessService:
     def insert(
         self, conn: Connection, actor: Actor, on: Securable, place_id: UUID, grantee: str, privilege: str
     ) -> bool:
-        """Inserts a grant in a transaction. Returns whether it was none before.
-
-        Raises:
-            ConflictError: the thing has too many.
-        """
-        most = self._changes.limits.grants
-        if grants.count_of_securable(conn, place_id) >= most:
-            raise ConflictError(f"There are {most} grants on {on} already (floecat.limits.grants)")
+        """Inserts a grant in a transaction. Returns whether it was none before."""
         now_ms = self._changes.clock.now_ms()
         row = GrantRow(actor.account_id, grantee, place_id, privilege, on.kind, actor.principal.name, now_ms)
         return grants.insert(conn, row)
+
+    def check_bound(self, conn: Connection, on: Securable, place_id: UUID) -> None:
+        """Refuses what a transaction has made too much of.
+
+        Raises:
+            ConflictError: there are too many grants on the thing.
+        """
+        most = self._changes.limits.grants
+        if grants.count_of_securable(conn, place_id) > most:
+            raise ConflictError(f"At most {most} grants may be on {on} (floecat.limits.grants)")
 
     def _change_grants(
         self,
@@ -108,6 +111,7 @@ class AccessService:
             place_id = whole_path(conn, actor.account_id, on).places[-1].id
             stored = self._changes.grantee(conn, actor.account_id, grantee)
             changed[:] = [each for each in privileges if change(conn, actor, on, place_id, stored, each)]
+            self.check_bound(conn, on, place_id)
             return [told.format(", ".join(changed), on, grantee)] if changed else []
 
         self._changes.run(actor, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -23,6 +24,10 @@ from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.record_pages import Page
 
 __all__ = ["Role", "RoleService", "check_role_name"]
+
+
+_MOST_CHANGES: Final = 1_000
+"""Of members in one request."""
 
 
 class Role(msgspec.Struct, frozen=True):
@@ -83,8 +88,8 @@ class RoleService:
             (role,) = _described(conn, actor.account_id, [row], roles.members(conn, actor.account_id))
         return role
 
-    def create(self, actor: Actor, name: str) -> None:
-        """Creates a role, which its creator owns.
+    def create(self, actor: Actor, name: str) -> Sequence[str]:
+        """Creates a role, which its creator owns. Returns the line of history.
 
         Raises:
             ForbiddenError: the actor may not create roles.
@@ -94,8 +99,14 @@ class RoleService:
         """
         actor.check((Privilege.MANAGE_ROLES, ACCOUNT))
         check_role_name(name)
+
+        def work(conn: Connection) -> Sequence[str]:
+            line = self.insert(conn, actor, name, actor.owner(conn))
+            self.check_bounds(conn, actor)
+            return line
+
         try:
-            self._changes.run(actor, lambda conn: self.insert(conn, actor, name, actor.owner(conn)))
+            return self._changes.run(actor, work)
         except DuplicateKeyError:
             raise AlreadyExistsError(f"Role already exists: {name}") from None
 
@@ -124,25 +135,46 @@ class RoleService:
             NotFoundError: there is no such role.
             ConflictError: the role would be a member of itself, or there are too many members.
         """
+        added, removed = tuple(dict.fromkeys(add)), tuple(dict.fromkeys(remove))
+        if len(added) + len(removed) > _MOST_CHANGES:
+            raise BadRequestError(f"Too many changes of members: at most {_MOST_CHANGES} at a time")
         change = self._changing(actor, name)
 
         def work(conn: Connection) -> list[str]:
             row = change(conn)
-            found = [line for each in remove for line in self.take_out(conn, row, each)]
-            return found + [line for each in add for line in self.take_in(conn, row, each)]
+            found = [line for each in removed for line in self.take_out(conn, row, each)]
+            above = of_members(roles.members(conn, row.account_id))
+            within = {path[0] for path in paths(above, str(row.id))}
+            for each in added:
+                if self._changes.grantee(conn, row.account_id, each) in within:
+                    raise ConflictError(f"Role {name} would be a member of itself by {each}")
+                found += self.take_in(conn, row, each)
+            self.check_bounds(conn, actor)
+            return found
 
         return self._changes.run(actor, work)
+
+    def check_bounds(self, conn: Connection, actor: Actor) -> None:
+        """Refuses what a transaction has made too much of.
+
+        Raises:
+            ConflictError: there are too many roles or members.
+        """
+        limits = self._changes.limits
+        if roles.count(conn, actor.account_id) > limits.roles:
+            raise ConflictError(f"An account has at most {limits.roles} roles (floecat.limits.roles)")
+        if roles.count_members(conn, actor.account_id) > limits.role_members:
+            raise ConflictError(
+                f"The roles of an account have at most {limits.role_members} members together"
+                " (floecat.limits.role-members)"
+            )
 
     def insert(self, conn: Connection, actor: Actor, name: str, owner_id: UUID | None) -> Sequence[str]:
         """Inserts a role in a transaction. Returns the line of history.
 
         Raises:
             DuplicateKeyError: the account has a role of this name.
-            ConflictError: it has too many.
         """
-        most = self._changes.limits.roles
-        if roles.count(conn, actor.account_id) >= most:
-            raise ConflictError(f"The account has {most} roles already (floecat.limits.roles)")
         now_ms = self._changes.clock.now_ms()
         roles.insert(conn, RoleRow(uuids.uuid7(), actor.account_id, name, now_ms, owner_id))
         return [f"create role {name}"]
@@ -155,19 +187,8 @@ class RoleService:
         return [f"delete role {row.name}"]
 
     def take_in(self, conn: Connection, role: RoleRow, member: str) -> Sequence[str]:
-        """Adds a member in a transaction. Returns the line of history, if it was none before.
-
-        Raises:
-            ConflictError: the role would be a member of itself, or there are too many members.
-        """
+        """Adds a member in a transaction. Returns the line of history, if it was none before."""
         text = self._changes.grantee(conn, role.account_id, member)
-        if not text.startswith("group:"):
-            above = of_members(roles.members(conn, role.account_id))
-            if text in (path[0] for path in paths(above, str(role.id))):
-                raise ConflictError(f"Role {role.name} would be a member of itself by {member}")
-        most = self._changes.limits.role_members
-        if roles.count_members(conn, role.account_id) >= most:
-            raise ConflictError(f"The roles have {most} members already (floecat.limits.role-members)")
         return [f"add {member} to role {role.name}"] if roles.add_member(conn, role.id, text) else []
 
     def take_out(self, conn: Connection, role: RoleRow, member: str) -> Sequence[str]:

@@ -281,13 +281,15 @@ def test_bounds_are_named(lake: Lake, kernel: Kernel) -> None:
     small = Lake(Kernel(settings, kernel.store, kernel.files, kernel.clock), lake.operator)
     for name in ("a", "b"):
         small.roles.create(small.operator, name)
-    with pytest.raises(ConflictError, match=r"2 roles already \(floecat.limits.roles\)"):
+    with pytest.raises(ConflictError, match=r"at most 2 roles \(floecat.limits.roles\)"):
         small.roles.create(small.operator, "c")
     small.roles.change_members(small.operator, "a", add=["group:x", "group:y"])
-    with pytest.raises(ConflictError, match=r"3 members already \(floecat.limits.role-members\)"):
+    with pytest.raises(ConflictError, match=r"at most 3 members together \(floecat.limits.role-members\)"):
         small.roles.change_members(small.operator, "b", add=["group:x", "group:y"])
     assert small.roles.get(small.operator, "b").members == ()  # all or nothing
-    with pytest.raises(ConflictError, match=r"4 grants on catalog floecat already \(floecat.limits.grants\)"):
+    with pytest.raises(
+        ConflictError, match=r"At most 4 grants may be on catalog floecat \(floecat.limits.grants\)"
+    ):
         small.grant("group:x", *P)
     small.grant("group:x", *list(P)[:4])
     small.kernel.background.stop()

@@ -107,6 +107,7 @@ def made(client, opened_kernel):
     client.post("/v1/floecat/namespaces/sales/views", json=VIEW | {"name": "seen"}).raise_for_status()
     orders = client.get(f"{tables}/orders").json()["metadata"]["location"]
     client.post(f"{tables}/orders", json={"updates": WrittenAppends(orders).append(1)}).raise_for_status()
+    client.post("/management/v1/principals/ada", json={"disabled": False}).raise_for_status()
     captures = "/management/v1/catalogs/floecat/namespaces/sales/tables/orders/captures"
     capture = client.post(captures, json={"wait-seconds": 0}).json()["captures"][0]["id"]
     client.delete(f"{tables}/dropped?purgeRequested=true").raise_for_status()
@@ -264,7 +265,14 @@ def test_examples_fit_their_schemas(documents):
 def test_documented_requests_get_documented_answers(client, documents, made, name):
     document = documents[name]
     # what makes things comes first, what removes them last
-    order = {"createNamespace": 0, "createTable": 1, "createView": 1, "createConnector": 1, "delete": 3}
+    order = {
+        "createNamespace": 0,
+        "createTable": 1,
+        "createView": 1,
+        "createConnector": 1,
+        "createRole": 1,
+        "delete": 3,
+    }
     cases = sorted(
         operations(document), key=lambda case: order.get(case[2]["operationId"], order.get(case[1], 2))
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from floecat.errors import BadRequestError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat_rest.commands.names import parse_identifier, parse_namespace, written
+from floecat.identifiers.written_names import parse_identifier, parse_namespace, written
 
 
 @pytest.mark.parametrize(

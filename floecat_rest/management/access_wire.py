@@ -11,15 +11,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from floecat.access.access_questions import AccessExplanation, Grant, Holder, OwnAccess
+from floecat.access.access_questions import AccessChange, AccessExplanation, Grant, Holder, OwnAccess
 from floecat.access.principal_service import PrincipalInfo
 from floecat.access.roles import Role
 from floecat.auth.authorizer import Privilege, Securable
+from floecat.entries.calls import Page
 from floecat.errors import BadRequestError
 from floecat.identifiers.namespace import check_name, check_namespace
 from floecat.identifiers.written_names import parse_namespace, written
-from floecat.store.access.grants import AccessChange
-from floecat.store.record_pages import Page
 
 __all__ = [
     "ChangeMembersRequest",

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 from litestar import get
 
-from floecat.auth.actors import Actor
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest, PageSize
 from floecat_rest.management.controllers import ManagementController, listed_size
@@ -42,9 +41,7 @@ class RefusalsController(ManagementController):
     @get(operation_id="listRefusals", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_refusals(self, request: CatalogRequest, page_size: PageSize = None) -> ListRefusalsResponse:
         """The last refusals, at most 1,000, with `floecat.auth.record-refusals`; needs `read_access`."""
-        access = request.kernel.access
-        actor = Actor(request.principal, access.authorizer)
-        found = access.refusals.newest(actor, listed_size(page_size))
+        found = request.kernel.access.refusals.newest(request.actor, listed_size(page_size))
         return ListRefusalsResponse(
             [
                 RefusalResponse(

@@ -24,7 +24,15 @@ from floecat.store.access.places import NamedPlace
 from floecat.store.database.engine import Connection
 from floecat.store.record_pages import Page
 
-__all__ = ["AccessExplanation", "AccessQuestions", "Grant", "Holder", "OwnAccess", "securable_of"]
+__all__ = [
+    "AccessChange",
+    "AccessExplanation",
+    "AccessQuestions",
+    "Grant",
+    "Holder",
+    "OwnAccess",
+    "securable_of",
+]
 
 _FIRST: Final = UUID(int=0)
 _NEWEST: Final = 1 << 62

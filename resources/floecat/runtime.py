@@ -76,6 +76,7 @@ class Kernel:
         background.sweeps["refusals"] = refusals.sweep
         background.add_loop("refusals", refusals.flush, _REFUSALS_INTERVAL_MS)
         background.add(stop=refusals.flush)
+        background.add(stop=self.access.authorizer.close)
         self.delta = open_delta(parts, settings, background)
         formats = TableFormats({"delta": self.delta.format})
         self.registrations = TableRegistrations({"delta": self.delta.registration})

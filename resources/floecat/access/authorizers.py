@@ -53,6 +53,10 @@ class OutsideAuthorizer(Authorizer):
         """The principal."""
         return self._stored.owner(conn, principal)
 
+    def close(self) -> None:
+        """Closes the other one."""
+        self._decides.close()
+
 
 def chosen_authorizer(settings: Settings, store: Store, stored: StoredAuthorizer) -> Authorizer:
     """The authorizer that the settings name.

@@ -116,6 +116,11 @@ class OpaAuthorizer(Authorizer):
         """Nobody: policies know no owners."""
         return None
 
+    def close(self) -> None:
+        """Closes the connections that wait for a request."""
+        while self._idle:
+            self._idle.pop().close()
+
     def _post(self, question: bytes) -> bytes:
         with Deadline(self._timeout_s) as deadline:
             while True:
@@ -130,6 +135,9 @@ class OpaAuthorizer(Authorizer):
                     if answer.status != http.HTTPStatus.OK:
                         raise _NoAnswerError(f"its answer has the status {answer.status}")
                     body = self._body(answer)
+                    if deadline.is_over:  # what had come by then looks like the whole of it
+                        raise TimeoutError
+                    answer.close()  # only then the connection takes another request
                 except (OSError, ValueError, http.client.HTTPException) as error:
                     connection.close()
                     if used is not None and not deadline.is_over:
@@ -142,7 +150,7 @@ class OpaAuthorizer(Authorizer):
                 except BaseException:
                     connection.close()
                     raise
-                if deadline.is_over or answer.will_close or len(self._idle) >= _MOST_IDLE:
+                if answer.will_close or len(self._idle) >= _MOST_IDLE:
                     connection.close()
                 else:
                     self._idle.append(connection)

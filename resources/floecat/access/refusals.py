@@ -142,6 +142,10 @@ class RefusingAuthorizer(Authorizer):
         """As the other one says."""
         return self._decides.owner(conn, principal)
 
+    def close(self) -> None:
+        """Closes the other one."""
+        self._decides.close()
+
     def refusal(self, principal: Principal, check: Check, /) -> FloecatError:
         """The error that says what is missing; of what the principal may not know of, that it does not exist.
 

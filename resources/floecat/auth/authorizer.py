@@ -167,6 +167,9 @@ class Authorizer(Protocol):
         privilege, securable = check
         return ForbiddenError(f"{principal.name} does not have the privilege {privilege} on {securable}")
 
+    def close(self) -> None:
+        """Ends what it holds, when the process does."""
+
 
 class AllowAll(Authorizer):
     """Every principal may do everything in its account."""

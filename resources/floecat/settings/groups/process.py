@@ -67,8 +67,8 @@ class OpaSettings(SettingsGroup, frozen=True, kw_only=True):
     """The Open Policy Agent, with `floecat.auth.authorizer = "opa"`."""
 
     url: Annotated[str | None, text()] = None
-    """URL of the decision, as `http://localhost:8181/v1/data/floecat/allowed`; `docs/access.md` shows what is
-    sent."""
+    """URL of the decision, as `http://localhost:8181/v1/data/floecat/allowed`; `docs/opa.md` says what
+    is sent."""
 
     token: Annotated[str | None, text(secret=True)] = None
     """Bearer token that is sent."""

@@ -169,6 +169,7 @@ class Authorizer(Protocol):
 
     def close(self) -> None:
         """Ends what it holds, when the process does."""
+        return
 
 
 class AllowAll(Authorizer):

@@ -21,6 +21,7 @@ from uvicorn.supervisors.multiprocess import Process
 
 from floecat.allocator import limit_heaps
 from floecat.auth.authentication import open_authentication
+from floecat.auth.issuers import issuer_key, issuers
 from floecat.errors import UnavailableError
 from floecat.memory_budget import MemoryBudget
 from floecat.runtime import kernel
@@ -97,11 +98,15 @@ def _check_issuer(settings: Settings) -> None:
         open_authentication(settings, MemoryBudget()).check()
     except UnavailableError as error:
         _log.warning("%s", error.message)  # workers ask again
-    if settings.gateway.auth_mode == "oidc" and settings.oidc.audience is None:
-        _log.warning(
-            "floecat.oidc.audience is not set: every access token of the issuer is accepted, also those for"
-            " other services, and may do everything in its account"
-        )
+    if settings.gateway.auth_mode != "oidc":
+        return
+    for name, issuer in issuers(settings).items():
+        if not issuer.audience:
+            _log.warning(
+                "%s.audience is not set: every access token of the issuer is accepted, also those for other"
+                " services",
+                issuer_key(name),
+            )
 
 
 def _run_workers(config: uvicorn.Config) -> None:

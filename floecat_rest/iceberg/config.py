@@ -48,7 +48,7 @@ class ConfigController(Controller):
         if warehouse == catalog.name:
             overrides["prefix"] = prefix
         defaults = {"prefix": prefix}
-        token_url = request.services.authenticator.token_url
+        token_url = request.services.authenticator.token_url(request.principal)
         if token_url is not None:
             defaults[OAUTH2_SERVER] = token_url
         return CatalogConfig(

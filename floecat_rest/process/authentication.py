@@ -35,10 +35,9 @@ class Authenticator:
         self._threads = threads
         self._logged_in = logged_in
 
-    @property
-    def token_url(self) -> str | None:
-        """The URL where clients get their tokens, as far as it is known."""
-        return self._authentication.token_url
+    def token_url(self, principal: Principal) -> str | None:
+        """The URL where a principal gets its tokens, as far as it is known."""
+        return self._authentication.token_url(principal)
 
     async def check(self) -> None:
         """Fails while nobody can be verified.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from floecat.auth.oidc import TokenVerifier, open_verifier
+from floecat.auth.issuers import TokenVerifiers, open_verifiers
 from floecat.auth.principals import DEVELOPER, Principal
 from floecat.errors import NotAuthorizedError
 from floecat.memory_budget import MemoryBudget
@@ -25,9 +25,8 @@ class Authentication(Protocol):
 
     header: bytes
 
-    @property
-    def token_url(self) -> str | None:
-        """The URL where clients get their tokens, as far as it is known."""
+    def token_url(self, principal: Principal, /) -> str | None:
+        """The URL where a principal gets its tokens, as far as it is known: that of its own issuer."""
         ...
 
     def check(self) -> None:
@@ -65,8 +64,11 @@ class DevAuthentication:
 
     def __init__(self, settings: Settings) -> None:
         self.header = _header(settings)
-        self.token_url = None
         self._developer = Principal(DEVELOPER, settings.gateway.default_account_id)
+
+    def token_url(self, _principal: Principal, /) -> str | None:
+        """Nowhere."""
+        return None
 
     def check(self) -> None:
         """Never fails."""
@@ -83,26 +85,25 @@ class DevAuthentication:
 class OidcAuthentication:
     """Validates the bearer token of every request."""
 
-    def __init__(self, verifier: TokenVerifier, header: bytes) -> None:
+    def __init__(self, verifiers: TokenVerifiers, header: bytes) -> None:
         self.header = header
-        self._verifier = verifier
+        self._verifiers = verifiers
 
-    @property
-    def token_url(self) -> str | None:
+    def token_url(self, principal: Principal, /) -> str | None:
         """See `Authentication.token_url`."""
-        return self._verifier.keys.token_url
+        return self._verifiers.token_url(principal.issuer)
 
     def check(self) -> None:
         """See `Authentication.check`."""
-        self._verifier.keys.check()
+        self._verifiers.check()
 
     def remembered(self, credentials: Sequence[bytes], /) -> Principal | None:
         """See `Authentication.remembered`."""
-        return self._verifier.remembered(bearer_token(credentials))
+        return self._verifiers.remembered(bearer_token(credentials))
 
     def verify(self, credentials: Sequence[bytes], /) -> Principal:
         """See `Authentication.verify`."""
-        return self._verifier.verify(bearer_token(credentials))
+        return self._verifiers.verify(bearer_token(credentials))
 
 
 def bearer_token(credentials: Sequence[bytes]) -> str:
@@ -124,17 +125,11 @@ def open_authentication(settings: Settings, memory: MemoryBudget) -> Authenticat
     """The authentication that the settings ask for.
 
     Raises:
-        SettingsError: `auth-mode=oidc` has no usable source of keys.
+        SettingsError: an issuer has no usable source of keys, or several contradict each other.
     """
     if settings.gateway.auth_mode == "dev":
         return DevAuthentication(settings)
-    verifier = open_verifier(
-        settings.oidc,
-        memory,
-        account_claim=settings.gateway.account_claim,
-        limits=settings.limits,
-    )
-    return OidcAuthentication(verifier, _header(settings))
+    return OidcAuthentication(open_verifiers(settings, memory), _header(settings))
 
 
 def _header(settings: Settings) -> bytes:

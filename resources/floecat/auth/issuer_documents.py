@@ -8,6 +8,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
@@ -27,26 +28,38 @@ class DocumentError(Exception):
 class IssuerDocuments:
     """Reads documents by HTTP. Proxies are those of the environment."""
 
-    def __init__(self, *, timeout_s: float, most_bytes: int, ca_file: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        timeout_s: float,
+        most_bytes: int,
+        ca_file: str | None = None,
+        bearer_token_file: str | None = None,
+        setting: str = "floecat.oidc",
+    ) -> None:
         """Sets the bounds.
 
         Args:
             timeout_s: how long a document may take, redirects and all.
             most_bytes: of a document.
             ca_file: certificates in PEM of authorities that are trusted beside those of the system.
+            bearer_token_file: a file with a token that is sent, as Kubernetes wants one; read each time.
+            setting: key of the settings of the issuer.
 
         Raises:
             SettingsError: the file holds no certificates.
         """
         self._timeout_s = timeout_s
         self._most_bytes = most_bytes
+        self._bearer_token_file = bearer_token_file
+        self._setting = setting
         self._trusted = ssl.create_default_context()
         if ca_file:
             try:
                 self._trusted.load_verify_locations(ca_file)
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or "it holds no certificate in PEM"
-                raise SettingsError(f"floecat.oidc.ca-file: {ca_file} cannot be read: {why}") from None
+                raise SettingsError(f"{setting}.ca-file: {ca_file} cannot be read: {why}") from None
 
     def read(self, url: str) -> bytes:
         """The document at an address.
@@ -55,19 +68,36 @@ class IssuerDocuments:
             DocumentError: there is none, or it exceeds a bound.
         """
         check_address(url)
+        request = self._request(url)
         with Deadline(self._timeout_s) as deadline:
             handlers = (_Http(deadline), _Https(deadline, self._trusted), _Redirects())
             try:
-                with urllib.request.build_opener(*handlers).open(url, timeout=self._timeout_s) as answer:
+                with urllib.request.build_opener(*handlers).open(request, timeout=self._timeout_s) as answer:
                     document = b"".join(self._parts(answer))
             except DocumentError:
                 raise
             except (OSError, ValueError, http.client.HTTPException) as error:
                 late = deadline.is_over or isinstance(_cause(error), TimeoutError)
-                raise DocumentError(self._too_late() if late else _reason(error)) from None
+                raise DocumentError(self._too_late() if late else _reason(error, self._setting)) from None
             if deadline.is_over:  # what had come by then looks like the whole of it
                 raise DocumentError(self._too_late())
             return document
+
+    def _request(self, url: str) -> urllib.request.Request:
+        request = urllib.request.Request(url)  # noqa: S310 - it is http or https
+        if self._bearer_token_file is None:
+            return request
+        setting = f"{self._setting}.bearer-token-file"
+        if not url.startswith("https:"):
+            raise DocumentError(f"it has no TLS, and the token of {setting} is sent by TLS alone")
+        try:
+            token = Path(self._bearer_token_file).read_text("ascii").strip()
+            # another server, to which this one redirects, does not get it
+            request.add_unredirected_header("Authorization", f"Bearer {token}")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it is no text"
+            raise DocumentError(f"{setting}: {self._bearer_token_file} cannot be read: {why}") from None
+        return request
 
     def _parts(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
         size_bytes = 0
@@ -156,14 +186,14 @@ def _cause(error: BaseException) -> object:
     return error.reason if isinstance(error, urllib.error.URLError) else error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, setting: str) -> str:
     cause = _cause(error)
     if isinstance(error, urllib.error.HTTPError):
         if 300 <= error.code < 400:
             return f"it is redirected more than {_MOST_REDIRECTS} times, or not to an http or https URL"
         return f"the answer has the status {error.code}"
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {cause.verify_message} (see floecat.oidc.ca-file)"
+        return f"its certificate is not trusted: {cause.verify_message} (see {setting}.ca-file)"
     if isinstance(cause, ssl.SSLError):
         return f"TLS fails: {cause.reason or 'the connection ended'}"
     if isinstance(cause, socket.gaierror):

@@ -46,6 +46,7 @@ class IssuerKeys:
         issuer: str | None = None,
         refresh_s: float = 300,
         most_keys: int = 100,
+        setting: str = "floecat.oidc",
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Name the key set; nothing is fetched yet.
@@ -56,6 +57,7 @@ class IssuerKeys:
             issuer: whose discovery document names that address, if it is not given.
             refresh_s: for how long a set is taken for the newest.
             most_keys: of a set.
+            setting: key of the settings of the issuer.
             monotonic_s: a clock, for tests.
 
         Raises:
@@ -64,16 +66,17 @@ class IssuerKeys:
         for url in [jwks_url] if jwks_url else [issuer]:
             if not url:
                 raise SettingsError(
-                    "Validation of tokens needs the URL of a key set, an issuer or a public key"
+                    f"{setting}: validation of tokens needs the URL of a key set, an issuer or a public key"
                 )
             try:
                 check_address(url)
             except DocumentError as error:
-                raise SettingsError(f"The key set of the token issuer: {error}") from None
+                raise SettingsError(f"{setting}: the key set of the token issuer: {error}") from None
         self.token_url: str | None = None
         self._documents = documents
         self._jwks_url = jwks_url
         self._issuer = str(issuer)
+        self._setting = setting
         self._refresh_s = refresh_s
         self._refetch_s = min(_REFETCH_AFTER_S, refresh_s)
         self._most_keys = most_keys
@@ -186,8 +189,8 @@ class IssuerKeys:
             raise DocumentError("it is no discovery document of OpenID Connect") from None
         if found.issuer != self._issuer:
             raise SettingsError(
-                f"floecat.oidc.issuer is {self._issuer!r}, and {self._discovery_url} is that of the issuer "
-                f"{found.issuer[:200]!r}: the two must be the same, to the letter"
+                f"{self._setting}.issuer is {self._issuer!r}, and {self._discovery_url} is that of the "
+                f"issuer {found.issuer[:200]!r}: the two must be the same, to the letter"
             )
         check_address(found.jwks_uri, of=self._issuer)
         if found.token_endpoint is not None:

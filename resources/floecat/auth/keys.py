@@ -52,11 +52,12 @@ class KeySource(Protocol):
 class StaticKey:
     """The one key that the settings name. It verifies whatever `kid` a token has."""
 
-    def __init__(self, pem: str) -> None:
+    def __init__(self, pem: str, *, setting: str = "floecat.oidc") -> None:
         """Reads the key.
 
         Args:
             pem: a public key in PEM, or its base64 body alone.
+            setting: key of the settings of the issuer.
 
         Raises:
             SettingsError: it is no RSA, EC or Ed25519 public key.
@@ -64,7 +65,7 @@ class StaticKey:
         armored = (
             pem if "-----BEGIN" in pem else f"-----BEGIN PUBLIC KEY-----\n{pem}\n-----END PUBLIC KEY-----"
         )
-        self._keys = (_read_pem(armored),)
+        self._keys = (_read_pem(armored, setting),)
         self.token_url = None
 
     def known(self, key_id: str | None) -> Sequence[PublicKey]:  # noqa: ARG002
@@ -112,11 +113,11 @@ def _read_entry(entry: dict[str, object]) -> PublicKey | None:
     return key if isinstance(key, RSAKey | ECKey | OKPKey) else None
 
 
-def _read_pem(pem: str) -> PublicKey:
+def _read_pem(pem: str, setting: str) -> PublicKey:
     for kind in (RSAKey, ECKey, OKPKey):
         try:
             key = kind.import_key(pem)
         except (JoseError, ValueError, TypeError, AttributeError):
             continue
         return key
-    raise SettingsError("floecat.oidc.public-key is not a public key in PEM (RSA, EC or Ed25519)")
+    raise SettingsError(f"{setting}.public-key is not a public key in PEM (RSA, EC or Ed25519)")

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from base64 import urlsafe_b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from joserfc import jwt
 from joserfc.errors import JoseError, UnsupportedAlgorithmError
 from joserfc.jws import JWSRegistry, extract_compact
 
-from floecat.auth.issuer_documents import IssuerDocuments
-from floecat.auth.issuer_keys import IssuerKeys
-from floecat.auth.keys import KeySource, StaticKey
+from floecat.auth.keys import KeySource
+from floecat.auth.principal_claims import PrincipalClaims
 from floecat.auth.principals import Principal
-from floecat.auth.token_claims import ClaimRules, shown
+from floecat.auth.token_claims import ClaimRules, TokenRefusal, shown
 from floecat.clock import Clock, SystemClock
 from floecat.errors import IllegalArgumentError, InvalidTokenError
 from floecat.iceberg.values.json_checks import check_json, is_nested_deeper
 from floecat.memory_budget import LruCache, MemoryBudget
-from floecat.settings import OidcSettings
-from floecat.settings.limits import LimitSettings
 
-__all__ = ["ALGORITHMS", "TokenVerifier", "open_verifier"]
+__all__ = ["ALGORITHMS", "TokenVerifier"]
 
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -35,16 +31,11 @@ ALGORITHMS: Final = (
 )
 """Accepted `alg`: signatures by a private key of the issuer. Never `none`, never a shared secret."""
 
-_FETCH_TIMEOUT_S = 5.0
 _LOG_EVERY_MS = 60_000
 _PRINCIPAL_BYTES = 1024
 _CLAIMS_FACTOR = 3
 _REMEMBERED_FOR_MS = 60_000
-_LONGEST_NAME = 512
-"""UTF-8 bytes of the name of a principal, which is part of keys in the store."""
 _log = logging.getLogger(__name__)
-
-_NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class TokenVerifier:
@@ -57,12 +48,12 @@ class TokenVerifier:
     def __init__(
         self,
         keys: KeySource,
-        memory: MemoryBudget,
+        remembered: LruCache[Any] | MemoryBudget,
         *,
         issuer: str | None = None,
-        audience: str | None = None,
-        account_claim: str = "account_id",
-        principal_claim: str = "sub",
+        audience: str | Sequence[str] | None = None,
+        setting: str = "floecat.oidc",
+        principals: PrincipalClaims | None = None,
         leeway_s: int = 30,
         max_nesting: int = 64,
         clock: Clock | None = None,
@@ -71,7 +62,7 @@ class TokenVerifier:
 
         Args:
             keys: the keys of the issuer.
-            memory: for tokens that were verified.
+            remembered: tokens that were verified, of all issuers; or the memory for them.
             issuer: accepted `iss`; any if None.
             audience: accepted `aud`; any if None.
             account_claim: claim with the id of the account, a UUID.
@@ -81,13 +72,15 @@ class TokenVerifier:
         """
         self._keys = keys
         self._max_nesting = max_nesting
-        self._account_claim = account_claim
-        self._principal_claim = principal_claim
+        self._principals = principals or PrincipalClaims()
         self._leeway_s = leeway_s
         self._clock = clock or SystemClock()
-        self._rules = ClaimRules(issuer, audience, leeway_s, self._clock)
+        self._rules = ClaimRules(issuer, audience, leeway_s, self._clock, setting)
         self._logged_at_ms: dict[str, int] = {}
-        self._remembered: LruCache[_Verified] = memory.cache("tokens")
+        if isinstance(remembered, MemoryBudget):
+            remembered = remembered.cache("tokens")
+        self._remembered: LruCache[_Verified] = remembered
+        self.issuer = issuer
 
     def remembered(self, token: str) -> Principal | None:
         """The principal of a token that was verified a short while ago. Costs microseconds, does no I/O."""
@@ -105,8 +98,14 @@ class TokenVerifier:
         """The keys of the issuer."""
         return self._keys
 
-    def verify(self, token: str) -> Principal:
+    def verify(
+        self, token: str, by_issuer: Mapping[str | None, TokenVerifier] = MappingProxyType({})
+    ) -> Principal:
         """Checks signature, issuer, audience and times of a token. May fetch the keys of the issuer.
+
+        Args:
+            token: as it was sent.
+            by_issuer: the verifiers of all issuers, if there are several: the one of the token checks it.
 
         What the claims alone rule out is refused before keys are fetched for it, and is told what the
         settings say only if the issuer did sign it.
@@ -116,6 +115,15 @@ class TokenVerifier:
             UnavailableError: the keys of the issuer cannot be had now.
         """
         header, claims = self._parse(token)
+        if not by_issuer:
+            return self._verified(token, header, claims)
+        issuer = claims.get("iss")
+        named = by_issuer.get(issuer) if isinstance(issuer, str) else None
+        if named is None:
+            raise self._refused("iss", f"The issuer of the bearer token is not accepted: {shown(issuer)}")
+        return named._verified(token, header, claims)
+
+    def _verified(self, token: str, header: dict[str, object], claims: dict[str, object]) -> Principal:
         key_id = header.get("kid")
         key_id = key_id if isinstance(key_id, str) else None
         refusal = self._rules.refusal(header, claims)
@@ -125,7 +133,9 @@ class TokenVerifier:
         self._check_signature(token, key_id)
         if refusal is not None:
             raise self._refused(refusal.kind, refusal.message)
-        principal = self._principal(claims)
+        principal = self._principals.read(claims)
+        if isinstance(principal, TokenRefusal):
+            raise self._refused(principal.kind, principal.message)
         self._remember(token, principal, claims["exp"])
         return principal
 
@@ -181,31 +191,6 @@ class TokenVerifier:
             self._logged_at_ms[kind] = now_ms
             _log.warning("A request was refused: %s", message)
 
-    def _principal(self, claims: dict[str, object]) -> Principal:
-        name, account = claims.get(self._principal_claim), claims.get(self._account_claim)
-        if not isinstance(name, str) or not name:
-            raise self._refused("principal", f"The bearer token lacks the claim {self._principal_claim!r}")
-        if _NO_NAME.search(name) or len(name.encode()) > _LONGEST_NAME:
-            raise self._refused(
-                "principal",
-                f"The claim {self._principal_claim!r} of the bearer token is too long or no plain text",
-            )
-        if account is None:
-            raise self._refused(
-                "account", f"The bearer token lacks the claim {self._account_claim!r}, the UUID of an account"
-            )
-        try:
-            account_id = UUID(account) if isinstance(account, str) else None
-        except ValueError:
-            account_id = None
-        if account_id is None:
-            raise self._refused(
-                "account",
-                f"The claim {self._account_claim!r} of the bearer token is not the UUID of an account:"
-                f" it is {shown(account)}",
-            )
-        return Principal(name, account_id, claims, _groups(claims.get("roles")))
-
     def _remember(self, token: str, principal: Principal, expires_at_s: object) -> None:
         if not isinstance(expires_at_s, int | float):
             return
@@ -214,52 +199,6 @@ class TokenVerifier:
         # the claims take several times the bytes that they have in the token
         size = _PRINCIPAL_BYTES + _CLAIMS_FACTOR * len(token)
         self._remembered.put(_digest(token), _Verified(principal, until_ms), size)
-
-
-def open_verifier(
-    settings: OidcSettings,
-    memory: MemoryBudget,
-    *,
-    account_claim: str,
-    limits: LimitSettings | None = None,
-    clock: Clock | None = None,
-) -> TokenVerifier:
-    """The verifier that the settings describe.
-
-    Raises:
-        SettingsError: no usable source of keys is set.
-    """
-    return TokenVerifier(
-        _open_keys(settings, limits or LimitSettings()),
-        memory,
-        issuer=settings.issuer,
-        audience=settings.audience,
-        account_claim=account_claim,
-        principal_claim=settings.principal_claim,
-        leeway_s=settings.leeway_s,
-        max_nesting=(limits or LimitSettings()).token_nesting,
-        clock=clock,
-    )
-
-
-def _open_keys(settings: OidcSettings, limits: LimitSettings) -> KeySource:
-    if settings.public_key:
-        return StaticKey(settings.public_key)
-    documents = IssuerDocuments(
-        timeout_s=_FETCH_TIMEOUT_S, most_bytes=limits.issuer_document_bytes, ca_file=settings.ca_file
-    )
-    return IssuerKeys(
-        documents,
-        jwks_url=settings.jwks_url,
-        issuer=settings.issuer,
-        refresh_s=settings.keys_refresh_s,
-        most_keys=limits.issuer_keys,
-    )
-
-
-def _groups(claim: object) -> tuple[str, ...]:
-    """The roles of a list of names; a claim of another form names none, which gives no right."""
-    return tuple(role for role in claim if isinstance(role, str)) if isinstance(claim, list) else ()
 
 
 class _Verified(NamedTuple):

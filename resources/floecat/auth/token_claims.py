@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 
 from floecat.clock import Clock
 
-__all__ = ["ClaimRules", "TokenRefusal", "shown"]
+__all__ = ["ClaimRules", "TokenRefusal", "shown", "told"]
 
 _LONGEST_SHOWN: Final = 200
 _OTHER_KINDS: Final = frozenset({"id", "refresh", "offline", "logout"})
@@ -36,48 +36,62 @@ class TokenRefusal(NamedTuple):
 class ClaimRules:
     """Judges the claims of tokens, whose signature another one checks."""
 
-    def __init__(self, issuer: str | None, audience: str | None, leeway_s: int, clock: Clock) -> None:
-        """Sets what is accepted; None accepts any."""
+    def __init__(
+        self,
+        issuer: str | None,
+        audience: str | Sequence[str] | None,
+        leeway_s: int,
+        clock: Clock,
+        setting: str = "floecat.oidc",
+    ) -> None:
+        """Sets what is accepted; None accepts any.
+
+        Args:
+            setting: key of the settings of the issuer.
+        """
         self._clock = clock
-        self._expected = {"iss": (issuer, "floecat.oidc.issuer"), "aud": (audience, "floecat.oidc.audience")}
+        self._setting = setting
+        audiences = [audience] if isinstance(audience, str) else [*(audience or ())]
+        self._expected = {"iss": ([issuer] if issuer else [], "issuer"), "aud": (audiences, "audience")}
         wanted: dict[str, ClaimsOption] = {"exp": {"essential": True}}
-        for claim, (value, _) in self._expected.items():
-            if value:
-                wanted[claim] = {"essential": True, "value": value}
+        for claim, (values, _) in self._expected.items():
+            if values:
+                wanted[claim] = {"essential": True, "values": values}
         self._registry = JWTClaimsRegistry(now=lambda: clock.now_ms() // 1000, leeway=leeway_s, **wanted)
 
     def refusal(self, header: Mapping[str, object], claims: Mapping[str, object]) -> TokenRefusal | None:
         """The reason why a token with these claims is refused; None if it is not."""
         kind = _kind_of(header, claims)
         if kind is not None:
-            return _told("kind", f"The bearer token is {kind}; an access token is needed")
+            return told("kind", f"The bearer token is {kind}; an access token is needed")
         try:
             self._registry.validate(dict(claims))
         except MissingClaimError as error:
             lacks = f"The bearer token lacks the claim '{error.claim}'"
             return TokenRefusal(error.claim, lacks + self._accepted(error.claim), lacks)
         except ExpiredTokenError:
-            return _told("exp", f"The bearer token has expired: {self._times('exp', claims)}")
+            return told("exp", f"The bearer token has expired: {self._times('exp', claims)}")
         except InvalidClaimError as error:
             return self._invalid(error.claim, claims)
         except JoseError as error:
-            return _told("claims", f"The bearer token is not valid here ({error.error})")
+            return told("claims", f"The bearer token is not valid here ({error.error})")
         return None
 
     def _invalid(self, claim: str, claims: Mapping[str, object]) -> TokenRefusal:
         came = claims.get(claim)
         if claim in {"nbf", "iat"} and isinstance(came, int | float):
-            return _told(claim, f"The bearer token is not valid yet: {self._times(claim, claims)}")
+            return told(claim, f"The bearer token is not valid yet: {self._times(claim, claims)}")
         wrong = f"The claim '{claim}' of the bearer token is not accepted: it is {shown(came)}"
         return TokenRefusal(claim, wrong + self._accepted(claim), wrong)
 
     def _accepted(self, claim: str) -> str:
-        value, setting = self._expected.get(claim, (None, ""))
-        return f", and {value!r} is accepted ({setting})" if value else ""
+        values, setting = self._expected.get(claim, ([], ""))
+        accepted = " or ".join(map(repr, values))
+        return f", and {accepted} is accepted ({self._setting}.{setting})" if values else ""
 
     def _times(self, claim: str, claims: Mapping[str, object]) -> str:
         now = _time(self._clock.now_ms() // 1000)
-        return f"its '{claim}' is {_time(claims.get(claim))}, and it is {now} (floecat.oidc.leeway-s)"
+        return f"its '{claim}' is {_time(claims.get(claim))}, and it is {now} ({self._setting}.leeway-s)"
 
 
 def shown(value: object) -> str:
@@ -86,7 +100,8 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
-def _told(kind: str, message: str) -> TokenRefusal:
+def told(kind: str, message: str) -> TokenRefusal:
+    """A refusal whose message is for anyone."""
     return TokenRefusal(kind, message, message)
 
 

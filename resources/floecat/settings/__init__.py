@@ -17,7 +17,13 @@ from floecat.settings.groups.pipeline import (
     SparkSettings,
 )
 from floecat.settings.groups.planning import PlanningSettings
-from floecat.settings.groups.process import CacheSettings, LogSettings, OidcSettings, StoreSettings
+from floecat.settings.groups.process import (
+    CacheSettings,
+    IssuerSettings,
+    LogSettings,
+    OidcSettings,
+    StoreSettings,
+)
 from floecat.settings.groups.purge import PurgeSettings
 from floecat.settings.groups.root import Settings
 from floecat.settings.groups.statistics import StatisticsSettings
@@ -46,6 +52,7 @@ __all__ = [
     "EventSettings",
     "GatewaySettings",
     "GcsSettings",
+    "IssuerSettings",
     "LogSettings",
     "OidcSettings",
     "PipelineSettings",

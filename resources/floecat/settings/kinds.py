@@ -24,6 +24,7 @@ __all__ = [
     "size",
     "text",
     "text_list",
+    "text_or_texts",
 ]
 
 _SIZE = re.compile(r"([0-9]{1,15}) ?(B|KiB|MiB|GiB|TiB)?")
@@ -175,6 +176,16 @@ def text_list() -> SettingKind:
         from_value=read,
         from_text=lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()),
     )
+
+
+def text_or_texts() -> SettingKind:
+    """A text, or a list of texts; in the environment one text."""
+    several = text_list()
+
+    def read(value: object) -> str | tuple[str, ...]:
+        return _text(value) if isinstance(value, str) else several.from_value(value)
+
+    return SettingKind(expected="text, or a list of texts", from_value=read, from_text=_text)
 
 
 def mapping(*, secret: bool = False) -> SettingKind:

@@ -106,10 +106,12 @@ def check_rules(settings: Settings) -> None:
             "for no login: set floecat.gateway.auth-mode=oidc, "
             "or floecat.gateway.dev-allow-remote=true if that is meant"
         )
-    if gateway.auth_mode == "oidc" and not (oidc.issuer or oidc.jwks_url or oidc.public_key):
+    if gateway.auth_mode == "oidc" and not (
+        oidc.issuer or oidc.jwks_url or oidc.public_key or settings.auth.issuers
+    ):
         raise SettingsError(
-            "floecat.gateway.auth-mode=oidc needs floecat.oidc.issuer, floecat.oidc.jwks-url "
-            "or floecat.oidc.public-key"
+            "floecat.gateway.auth-mode=oidc needs floecat.oidc.issuer, floecat.oidc.jwks-url, "
+            "floecat.oidc.public-key or floecat.auth.issuers"
         )
     if gateway.cors_allowed_origins and gateway.auth_mode == "dev":
         raise SettingsError(

@@ -20,8 +20,16 @@ MOST_BYTES = 1000
 
 
 @contextmanager
-def answering(answer: Callable[[socket.socket], object], tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """The address of a server that answers each connection with what a function sends."""
+def answering(
+    answer: Callable[[socket.socket], object],
+    tls: ssl.SSLContext | None = None,
+    asked: list[bytes] | None = None,
+) -> Iterator[str]:
+    """The address of a server that answers each connection with what a function sends.
+
+    Args:
+        asked: gets what each connection sends.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -31,7 +39,9 @@ def answering(answer: Callable[[socket.socket], object], tls: ssl.SSLContext | N
                     with suppress(OSError), connection:
                         spoken = tls.wrap_socket(connection, server_side=True) if tls else connection
                         with spoken:
-                            spoken.recv(65_536)
+                            sent = spoken.recv(65_536)
+                            if asked is not None:
+                                asked.append(sent)
                             answer(spoken)
 
         thread = threading.Thread(target=serve)
@@ -173,6 +183,37 @@ def test_certificates_of_an_own_authority(certificate, documents):
     downgrade = sends(b"HTTP/1.1 302 Found\r\nLocation: http://localhost/\r\n\r\n")
     with answering(downgrade, tls) as url, pytest.raises(DocumentError, match="has no TLS"):
         trusting.read(url)
+
+
+def test_a_bearer_token_is_sent_by_tls_and_to_nobody_else(certificate: Path, tmp_path: Path) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    file = tmp_path / "token"
+    file.write_text("hush\n")
+    documents = IssuerDocuments(
+        timeout_s=30, most_bytes=MOST_BYTES, ca_file=f"{certificate}.crt", bearer_token_file=str(file)
+    )
+    asked: list[bytes] = []
+
+    def echo(connection: socket.socket) -> None:
+        connection.sendall(OK + b"\r\nhere")
+
+    with answering(echo, tls, asked) as other, answering(echo, tls, asked) as url:
+        assert documents.read(url) == b"here"
+        assert b"\r\nAuthorization: Bearer hush\r\n" in asked.pop()
+        file.write_text("renewed")
+        documents.read(url)
+        assert b"Bearer renewed\r\n" in asked.pop()
+        with answering(
+            sends(b"HTTP/1.1 302 Found\r\nLocation: " + other.encode() + b"\r\n\r\n"), tls
+        ) as moved:
+            assert documents.read(moved) == b"here"
+        assert b"Bearer" not in asked.pop()
+    with pytest.raises(DocumentError, match=r"no TLS, and the token of floecat\.oidc\.bearer-token-file"):
+        documents.read("http://127.0.0.1:1/")
+    file.unlink()
+    with pytest.raises(DocumentError, match=r"bearer-token-file: .*token cannot be read: No such file"):
+        documents.read("https://127.0.0.1:1/")
 
 
 def test_a_file_without_certificates_stops_the_start(tmp_path):

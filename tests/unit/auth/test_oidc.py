@@ -11,11 +11,12 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from floecat.auth.issuer_documents import IssuerDocuments
 from floecat.auth.issuer_keys import IssuerKeys
+from floecat.auth.issuers import open_verifiers
 from floecat.auth.keys import StaticKey
-from floecat.auth.oidc import ALGORITHMS, TokenVerifier, open_verifier
+from floecat.auth.oidc import ALGORITHMS, TokenVerifier
 from floecat.errors import InvalidTokenError, NotAuthorizedError, UnavailableError
 from floecat.memory_budget import MemoryBudget
-from floecat.settings import OidcSettings
+from floecat.settings import GatewaySettings, OidcSettings, Settings
 from tests.clocks import SetClock
 
 ACCOUNT = UUID("5eaa9cd5-7d08-3750-9457-cfe800b0b9d2")
@@ -378,6 +379,7 @@ def test_the_settings_choose_claims_and_keys(claims, rsa_key):
     settings = OidcSettings(
         public_key=rsa_key.as_pem(private=False).decode(), principal_claim="preferred_username"
     )
-    verifier = open_verifier(settings, MemoryBudget(), account_claim="tenant")
+    gateway = GatewaySettings(account_claim="tenant")
+    verifier = open_verifiers(Settings(oidc=settings, gateway=gateway), MemoryBudget())
     token = sign(claims | {"tenant": str(ACCOUNT), "preferred_username": "bob"}, rsa_key)
     assert verifier.verify(token).name == "bob"

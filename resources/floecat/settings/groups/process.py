@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
+from uuid import UUID
 
-from floecat.settings.fields import SettingsGroup
-from floecat.settings.kinds import Duration, boolean, choice, duration, integer, size, text
+from floecat.settings.fields import SettingsGroup, named_groups
+from floecat.settings.kinds import (
+    Duration,
+    boolean,
+    choice,
+    duration,
+    identifier,
+    integer,
+    size,
+    text,
+    text_or_texts,
+)
 
-__all__ = ["AuthSettings", "CacheSettings", "LogSettings", "OidcSettings", "OpaSettings", "StoreSettings"]
+__all__ = [
+    "AuthSettings",
+    "CacheSettings",
+    "IssuerSettings",
+    "LogSettings",
+    "OidcSettings",
+    "OpaSettings",
+    "StoreSettings",
+]
 
 _MIB = 1 << 20
 
@@ -45,8 +65,8 @@ class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
     public_key: Annotated[str | None, text()] = None
     """The one key of the issuer, in PEM."""
 
-    audience: Annotated[str | None, text()] = None
-    """Accepted audience (`aud`). Default: any."""
+    audience: Annotated[str | tuple[str, ...] | None, text_or_texts()] = None
+    """Accepted audience (`aud`), or several. Default: any."""
 
     keys_refresh_s: Annotated[int, integer(minimum=1, maximum=86_400)] = 300
     """Time that the keys of the issuer are kept, in seconds. So long a withdrawn key is accepted, and longer
@@ -57,7 +77,10 @@ class OidcSettings(SettingsGroup, frozen=True, kw_only=True):
     the system (which `SSL_CERT_FILE` replaces)."""
 
     principal_claim: Annotated[str, text()] = "sub"
-    """Claim that names the principal."""
+    """Claim that names the principal; a nested one is a path, as `user.name`."""
+
+    roles_claim: Annotated[str, text()] = "roles"
+    """Claim that names the groups of the principal: a list of names, or one name; as `realm_access.roles`."""
 
     leeway_s: Annotated[int, integer(maximum=3_600)] = 30
     """Clock difference to the issuer that is tolerated, in seconds."""
@@ -80,6 +103,20 @@ class OpaSettings(SettingsGroup, frozen=True, kw_only=True):
     """Most bytes of an answer."""
 
 
+class IssuerSettings(OidcSettings, frozen=True, kw_only=True):
+    """Validation of the bearer tokens of one of several issuers."""
+
+    account_claim: Annotated[str, text()] = "account_id"
+    """Claim of the token that names the account."""
+
+    account: Annotated[UUID | None, identifier()] = None
+    """Account of all tokens of the issuer, where they cannot name one."""
+
+    bearer_token_file: Annotated[str | None, text()] = None
+    """File with a token that is sent to the issuer when its keys are fetched, by TLS alone. It is read each
+    time."""
+
+
 class AuthSettings(SettingsGroup, frozen=True, kw_only=True):
     """Rights of principals."""
 
@@ -98,6 +135,11 @@ class AuthSettings(SettingsGroup, frozen=True, kw_only=True):
 
     refusals_retention: Annotated[Duration, duration()] = Duration(2_592_000_000)
     """Time that recorded refusals are kept."""
+
+    issuers: Annotated[Mapping[str, IssuerSettings], named_groups(IssuerSettings)] = {}
+    """Further issuers by a name of lower-case letters, digits, `-` and `_`, beside that of `floecat.oidc`.
+    Names of their principals and groups are written `@ISSUER/NAME`. With several issuers, each must have an
+    `issuer`: a token is given to the one that its `iss` names."""
 
     operators: Annotated[str | None, text()] = None
     """Group of tokens whose members may do everything in their account, whatever is granted. One of an issuer

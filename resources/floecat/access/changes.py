@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from floecat.access.paths import Path, find_paths
 from floecat.access.rights import group
 from floecat.auth.actors import Actor
 from floecat.auth.authorizer import Privilege, Securable
+from floecat.auth.principals import issuer_of
 from floecat.clock import Clock
 from floecat.errors import BadRequestError, ConflictError, NotFoundError
 from floecat.settings.limits import LimitSettings
@@ -36,22 +37,35 @@ __all__ = [
 
 ACCOUNT: Final = Securable("account", "")
 LONGEST_NAME: Final = 255
-"""Characters of the name of a role, principal or group."""
+"""Characters of the name of a role, and of what messages quote."""
+
+_LONGEST_GRANTEE: Final = 600
+"""Characters of the name of a principal, which a token may fill with 512 bytes, and of its issuer."""
 
 
 class AccessChanges:
     """Makes changes, one at a time in an account."""
 
-    def __init__(self, store: Store, clock: Clock, limits: LimitSettings, *, has_operators: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        limits: LimitSettings,
+        *,
+        has_operators: bool,
+        issuers: Collection[str],
+    ) -> None:
         """Reads nothing yet.
 
         Args:
             has_operators: whether members of a group of tokens may do everything, whatever is granted.
+            issuers: names of the issuers that have one.
         """
         self.store = store
         self.clock = clock
         self.limits = limits
         self._has_operators = has_operators
+        self._issuers = issuers
 
     def run(self, actor: Actor, work: Callable[[Connection], Iterable[str]]) -> list[str]:
         """Makes a change.
@@ -96,6 +110,12 @@ class AccessChanges:
             ConflictError: there are too many principals.
         """
         kind, name = parse_grantee(text)
+        issuer = "" if kind == "role" else issuer_of(name)
+        if issuer and issuer not in self._issuers:
+            raise BadRequestError(
+                f"Invalid grantee: {text[:LONGEST_NAME]!r}, there is no issuer {issuer[:LONGEST_NAME]!r}"
+                " (floecat.auth.issuers); a name of an issuer is @ISSUER/NAME"
+            )
         if kind == "principal" and principals.find(conn, account_id, name) is None:
             most = self.limits.principals
             if principals.count(conn, account_id) >= most:
@@ -146,7 +166,7 @@ def parse_grantee(text: str) -> tuple[str, str]:
     kind, _, name = text.partition(":")
     if (
         kind not in ("principal", "role", "group")
-        or not 0 < len(name) <= LONGEST_NAME
+        or not 0 < len(name) <= _LONGEST_GRANTEE
         or not name.isprintable()
     ):
         raise BadRequestError(

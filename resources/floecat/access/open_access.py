@@ -90,7 +90,13 @@ def open_access(
         most_rows=settings.limits.recorded_refusals,
         kept_ms=auth.refusals_retention.ms,
     )
-    changes = AccessChanges(store, clock, settings.limits, has_operators=auth.operators is not None)
+    changes = AccessChanges(
+        store,
+        clock,
+        settings.limits,
+        has_operators=auth.operators is not None,
+        issuers=auth.issuers.keys(),
+    )
     return AccessServices(
         RefusingAuthorizer(decides, refusals, hides=auth.hide_forbidden),
         refusals,

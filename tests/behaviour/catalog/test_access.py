@@ -27,7 +27,7 @@ from floecat.errors import (
 )
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel
-from floecat.settings.groups.process import AuthSettings
+from floecat.settings.groups.process import AuthSettings, IssuerSettings
 from floecat.settings.limits import LimitSettings
 from floecat.store.access import grants, principals
 from floecat.store.catalogs import accounts
@@ -96,7 +96,7 @@ def secure(kernel: Kernel) -> Callable[[], Kernel]:
     """Another process on the store, in which grants decide."""
     settings = msgspec.structs.replace(
         kernel.settings,
-        auth=AuthSettings(authorizer="grants", operators="ops"),
+        auth=AuthSettings(authorizer="grants", operators="ops", issuers={"k8s": IssuerSettings()}),
         gateway=msgspec.structs.replace(kernel.settings.gateway, auth_mode="oidc"),
     )
     return lambda: Kernel(settings, kernel.store, kernel.files, kernel.clock)
@@ -386,6 +386,24 @@ def test_mistakes_are_named(lake: Lake) -> None:
     for name in ("", "a:b", "\n", "x" * 300):
         with pytest.raises(BadRequestError):
             lake.roles.create(lake.operator, name)
+
+
+def test_a_name_belongs_to_its_issuer(lake: Lake) -> None:
+    name = f"@k8s/system:serviceaccount:{'n' * 63}:{'a' * 253}"  # the longest there can be
+    lake.grant(f"principal:{name}", P.USE_CATALOG, P.READ_TABLE)
+    lake.load(lake.call(name))
+    for other in (name.removeprefix("@k8s/"), f"@/{name}"):
+        with pytest.raises(ForbiddenError):
+            lake.call(other)
+    lake.grant("group:@k8s/jobs", P.USE_CATALOG, P.READ_TABLE)
+    lake.load(lake.call("eve", "@k8s/jobs"))
+    with pytest.raises(ForbiddenError):
+        lake.call("eve", "jobs")
+    for unknown in ("principal:@k9s/ada", "group:@k9s/jobs", "principal:@ada"):
+        with pytest.raises(
+            BadRequestError, match=r"there is no issuer '(k9s|ada)' \(floecat\.auth\.issuers\)"
+        ):
+            lake.grant(unknown, P.USE_CATALOG)
 
 
 def test_a_load_asks_with_what_it_found(lake: Lake) -> None:

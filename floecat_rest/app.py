@@ -22,6 +22,7 @@ from floecat_rest.http.requests import CatalogRequest, HttpServices
 from floecat_rest.iceberg.config import ConfigController, served_endpoints
 from floecat_rest.iceberg.fast_loads import FastLoadAnswers
 from floecat_rest.iceberg.functions import FunctionController, FunctionsController
+from floecat_rest.iceberg.kept_lists import KeptListAnswers
 from floecat_rest.iceberg.metrics import MetricsController
 from floecat_rest.iceberg.namespaces import (
     NamespaceController,
@@ -187,7 +188,11 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     services.endpoints = served_endpoints(app.routes)
     dispatcher = Dispatcher(app, services)
     loads = FastLoadAnswers(dispatcher, services, path_template=_template(TableController.path))
-    guarded = guard_browsers(loads, settings.gateway, forms=OAuthController.path)
+    lists = {"tables": TablesController, "views": ViewsController, None: NamespacesController}
+    kept = KeptListAnswers(
+        loads, services, templates={kind: _template(each.path) for kind, each in lists.items()}
+    )
+    guarded = guard_browsers(kept, settings.gateway, forms=OAuthController.path)
     # the log gets raw paths, which hold no line breaks, of refused requests too
     return RequestLog(RawPaths(guarded, default_prefix=settings.gateway.default_prefix))
 

@@ -18,7 +18,7 @@ from litestar.params import QueryParameter
 from floecat.auth.actors import Actor
 from floecat.auth.principals import Principal
 from floecat.entries.calls import IDEMPOTENCY_KEY, Call, LoadedTable, LoadedView, with_request_key
-from floecat.errors import BadRequestError, IllegalArgumentError
+from floecat.errors import BadRequestError, FloecatError, IllegalArgumentError, UnavailableError
 from floecat.iceberg.values.json_checks import check_elements, check_json
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
@@ -94,6 +94,24 @@ class HttpServices(Services):
         super().__post_init__()
         # one answer must not evict more than a quarter of the others
         self.documents = Documents(self.memory.cache("answers", largest_part=_LARGEST_ANSWER_PART))
+
+    async def remembered_call(self, headers: Iterable[tuple[bytes, bytes]], prefix: str) -> Call | None:
+        """The call of a request, if principal and catalog are known without asking the store.
+
+        Args:
+            headers: of the request.
+            prefix: of its path.
+
+        Raises:
+            UnavailableError: nobody can be verified now.
+        """
+        try:
+            principal = await self.authenticator.authenticate(headers)
+            return None if self.kernel is None else self.kernel.catalog.calls.remembered(principal, prefix)
+        except UnavailableError:
+            raise
+        except FloecatError:
+            return None  # the application meets the same error and renders it
 
 
 class CatalogRequest(Request[Principal, None, Any]):

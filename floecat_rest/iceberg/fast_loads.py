@@ -59,15 +59,12 @@ class FastLoadAnswers:
         prefix, identifier = named
         headers = scope["headers"]
         try:
-            principal = await self._services.authenticator.authenticate(headers)
+            call = await self._services.remembered_call(headers, prefix)
         except UnavailableError as error:
             return answer_error(scope, error)
-        except FloecatError:
+        if call is None:
             return None
         try:
-            call = kernel.catalog.calls.remembered(principal, prefix)
-            if call is None:
-                return None
             tags = list_of(headers, b"if-none-match")
             load = kernel.catalog.fast_loads.load(call, identifier, mode, tags)
         except FloecatError:

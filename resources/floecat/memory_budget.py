@@ -21,8 +21,9 @@ _WHOLE: Final = 1024
 SHARES: Final[Mapping[str, int]] = {
     "documents": 448,  # metadata documents: one of 237 MB, counted twice, fits into the largest default
     "known-states": 24,
-    "answers": 64,  # compressed, as they are sent
-    "gzip-blocks": 64,  # blocks of metadata files and answers
+    "answers": 56,  # compressed, as they are sent
+    "lists": 16,  # as they are sent
+    "gzip-blocks": 56,  # blocks of metadata files and answers
     "stored-frames": 64,  # zstd frames of documents in the store
     "delta-artifacts": 88,
     "delta-indexes": 56,  # of manifests, decoded

@@ -126,6 +126,10 @@ class StoredAuthorizer(Authorizer):
             return row
         return principals.find(conn, account, principal.name)
 
+    def kept_by(self, principal: Principal, /) -> Hashable | None:
+        """See `Authorizer.kept_by`."""
+        return principal.account_id.int, *_key(principal)
+
     def grantees(self, conn: Connection, principal: Principal, version: int) -> Grantees:
         """All that a principal has rights by, at a version of its account's access."""
         account = principal.account_id

@@ -6,7 +6,7 @@ was found. A refusal is the same whether or not something has the name: it never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
@@ -171,6 +171,13 @@ class Authorizer(Protocol):
         """Ends what it holds, when the process does."""
         return
 
+    def kept_by(self, principal: Principal, /) -> Hashable | None:
+        """What answers to a principal hang on, beside the question and the version of its account's access.
+
+        An answer that was made of decisions is kept by it; `None` where more decides, so that none is kept.
+        """
+        ...
+
 
 class AllowAll(Authorizer):
     """Every principal may do everything in its account."""
@@ -184,6 +191,10 @@ class AllowAll(Authorizer):
     def owner(self, _conn: Connection, _principal: Principal, /) -> UUID | None:
         """Nobody: there is nothing that only an owner may do."""
         return None
+
+    def kept_by(self, principal: Principal, /) -> Hashable | None:
+        """The account."""
+        return principal.account_id
 
 
 def check_allowed(

@@ -219,7 +219,7 @@ class NamespaceService:
                     raise missing_namespace(namespace)
                 if row.protected:
                     raise protected(call.on_namespace(namespace))
-                if namespaces.has_content(conn, row.id) or not namespaces.delete(conn, row.id):
+                if namespaces.has_content(conn, row.id) or not namespaces.delete(conn, row):
                     raise _not_empty(namespace)
                 grants.delete_of_securable(conn, row.id)
                 self._leave_trace(conn, transaction_id)

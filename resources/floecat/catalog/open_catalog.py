@@ -18,7 +18,7 @@ from floecat.catalog.tables import TableService
 from floecat.catalog.views import ViewService
 from floecat.entries.drops_and_renames import DropsAndRenames
 from floecat.entries.formats import TableFormats
-from floecat.entries.listing import EntryListing, Paging
+from floecat.entries.listing import EntryListing, ListStates, Paging
 from floecat.entries.names import Resolver
 from floecat.entries.open_entries import EntryParts
 from floecat.identifiers.encoding import NamespaceSeparator
@@ -44,6 +44,7 @@ class CatalogServices:
     loads: RecentLoads
     loader: TableLoader
     fast_loads: FastLoads
+    list_states: ListStates
     answers: TableAnswers
     tables: TableService
     views: ViewService
@@ -123,6 +124,7 @@ def open_catalog(
         loads=loads,
         loader=loader,
         fast_loads=FastLoads(store, parts.entries, formats, loader, verify_metadata_file=verify),
+        list_states=ListStates(store),
         answers=answers,
         tables=TableService(store, listing, loader, changes, parts.keys, answers),
         views=ViewService(store, parts.entries, listing, changes, parts.keys),

@@ -78,6 +78,7 @@ class DropsAndRenames:
                 raise _MovedError
             grants.delete_of_securable(conn, row.id)
             self._log(conn, call, row, identifier, operation, transaction_id, purge=purge)
+            namespaces.change_contents(conn, row.namespace_id)
 
         self._retried(call, work)
 
@@ -118,6 +119,7 @@ class DropsAndRenames:
                 if not entry_changes.rename(conn, row.id, row.version, target.id, destination.name, now_ms):
                     raise _MovedError
                 self._log(conn, call, row, destination, "rename", transaction_id)
+                namespaces.change_contents(conn, row.namespace_id, target.id)
             also(conn)
 
         self._retried(call, work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Final, TypeVar
 from uuid import UUID
@@ -20,7 +20,7 @@ from floecat.store.catalogs import namespaces
 from floecat.store.database.engine import Store
 from floecat.store.entries import tables
 
-__all__ = ["EntryListing", "Paging"]
+__all__ = ["EntryListing", "ListStates", "Paging"]
 
 T = TypeVar("T")
 
@@ -164,6 +164,33 @@ class EntryListing:
             if len(page) < _PAGE:
                 return
             after = page[-1].id
+
+
+class ListStates:
+    """Tells the states of lists, so that an answer can be sent again while nothing in it has changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def state(self, call: Call, within: Namespace | None) -> Hashable | None:
+        """A name for everything that lists of what is directly in a namespace hang on, in one statement.
+
+        It changes with each table, view and namespace that comes or goes there, and with any change of who
+        may do what. An answer belongs to it if it is the same before and after the answer is made.
+
+        Args:
+            call: who asks. Nothing is checked: the answer that is kept was.
+            within: the namespace, or `None` for the top level of the catalog.
+
+        Returns:
+            `None` if there is no such namespace, or what the principal may see is not known to stay.
+        """
+        kept_by = call.authorizer.kept_by(call.principal)
+        if kept_by is None:
+            return None
+        with self._store.read() as conn:
+            state = namespaces.contents_state(conn, call.catalog.id, within)
+        return None if state is None else (kept_by, state)
 
 
 def _checked_type(of_type: str) -> str:

@@ -20,6 +20,7 @@ from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store.catalogs import namespaces
 from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection
 from floecat.store.entries import entry_changes, snapshots, staged_tables, tables
@@ -176,7 +177,9 @@ def write_rows(
             raise PointerMovedError
     if not entries:
         return False
-    return commit_log.append(conn, catalog_id, entries, now_ms, transaction_id=transaction_id).purging
+    purging = commit_log.append(conn, catalog_id, entries, now_ms, transaction_id=transaction_id).purging
+    namespaces.change_contents(conn, *(change.namespace_id for change, _ in ordered if change.base is None))
+    return purging
 
 
 def check_not_purged(

@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Schema of all tables on PostgreSQL."""
 
-HEAD_REVISION: Final = "7601e765c5dd"
+HEAD_REVISION: Final = "50a3719e61d6"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -92,6 +92,11 @@ def integer_column(name: str, *, nullable: bool = False, **options: Any) -> sa.C
     return sa.Column(name, _Integer, nullable=nullable, **options)
 
 
+def contents_tag_column() -> sa.Column[Any]:
+    # another one whenever a name directly below comes or goes: answers of listings are kept by it
+    return sa.Column("contents_tag", _Integer, nullable=False, server_default=sa.text("0"))
+
+
 def owner_column() -> sa.Column[Any]:
     # a principal or a role: each may go, and what they owned stays
     return sa.Column("owner_id", sa.Uuid(), nullable=True)
@@ -126,6 +131,7 @@ catalogs: Final = sa.Table(
     integer_column("updated_at_ms"),
     # false once a commit saw no batch of a purge, until a purge announces one: see `store.jobs.purge_batches`
     sa.Column("purging", sa.Boolean(), nullable=False, server_default=sa.true()),
+    contents_tag_column(),
     owner_column(),
     flag_column("protected"),
     sa.UniqueConstraint("account_id", "name"),
@@ -142,6 +148,7 @@ namespaces: Final = sa.Table(
     text_column("properties"),
     integer_column("created_at_ms"),
     integer_column("updated_at_ms"),
+    contents_tag_column(),
     owner_column(),
     flag_column("protected"),
     sa.UniqueConstraint("catalog_id", "physical_name"),

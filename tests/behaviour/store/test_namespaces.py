@@ -108,8 +108,8 @@ def test_no_change_of_properties_is_lost(store: Store, namespace: NamespaceRow) 
 def test_an_empty_namespace_goes(store: Store, namespace: NamespaceRow) -> None:
     with store.write() as conn:
         assert not namespaces.has_content(conn, namespace.id)
-        assert namespaces.delete(conn, namespace.id)
-        assert not namespaces.delete(conn, namespace.id)
+        assert namespaces.delete(conn, namespace)
+        assert not namespaces.delete(conn, namespace)
 
 
 @pytest.mark.parametrize("kind", ["table", "view", "namespace"])
@@ -121,7 +121,7 @@ def test_a_namespace_with_content_stays(store: Store, namespace: NamespaceRow, k
     with store.read() as conn:
         assert namespaces.has_content(conn, namespace.id)
     with pytest.raises(ForeignKeyError), store.write() as conn:
-        namespaces.delete(conn, namespace.id)
+        namespaces.delete(conn, namespace)
 
 
 def test_a_parent_must_exist(store: Store, catalog: CatalogRow) -> None:
@@ -141,7 +141,7 @@ def test_drop_against_create(store: Store, catalog: CatalogRow, kind: str) -> No
         def work(number: int, namespace: NamespaceRow = namespace) -> bool:
             try:
                 if number % 2:
-                    return store.run(lambda conn: namespaces.delete(conn, namespace.id))
+                    return store.run(lambda conn: namespaces.delete(conn, namespace))
                 if kind == "table":
                     add_entry(store, namespace, f"t{number}")
                 else:

@@ -6,8 +6,9 @@ being removed while a table, a view or a namespace is in it, also by transaction
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -25,12 +26,17 @@ from floecat.store.database.statements import (
     encode_properties,
     encode_texts,
 )
+from floecat.store.schema import accounts as _accounts
+from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import namespaces as _namespaces
 
 __all__ = [
+    "ContentsState",
     "NamespaceRow",
+    "change_contents",
     "children",
+    "contents_state",
     "delete",
     "get",
     "get_with_kind",
@@ -100,6 +106,23 @@ _SET_PROPERTIES: Final = (
     .where(_namespaces.c.id == sa.bindparam("namespace_id"))
     .values(properties=sa.bindparam("properties"), updated_at_ms=sa.bindparam("updated_at_ms"))
 )
+_CHANGE_CONTENTS: Final = {
+    table.name: sa.update(table)
+    .where(table.c.id == sa.bindparam("changed_id"))
+    .values(contents_tag=sa.bindparam("tag"))
+    for table in (_namespaces, _catalogs)
+}
+_in_account: Final = _catalogs.join(_accounts, _accounts.c.id == _catalogs.c.account_id)
+_STATE_OF_CATALOG: Final = (
+    sa.select(_catalogs.c.id, _catalogs.c.contents_tag, _accounts.c.access_version)
+    .select_from(_in_account)
+    .where(_catalogs.c.id == sa.bindparam("catalog_id"))
+)
+_STATE: Final = (
+    sa.select(_namespaces.c.id, _namespaces.c.contents_tag, _accounts.c.access_version)
+    .select_from(_namespaces.join(_in_account, _catalogs.c.id == _namespaces.c.catalog_id))
+    .where(*_NAMED)
+)
 _HAS_CONTENT: Final = sa.select(
     sa.or_(
         sa.exists().where(_entries.c.namespace_id == sa.bindparam("id")),
@@ -124,6 +147,14 @@ class NamespaceRow(msgspec.Struct, frozen=True):
     owner_id: UUID | None = None
     protected: bool = False
     """Whether it may not be removed."""
+
+
+class ContentsState(NamedTuple):
+    """Names one state of what is directly in a namespace or catalog, and of who may see it."""
+
+    id: UUID
+    contents_tag: int
+    access_version: int
 
 
 def get(
@@ -183,7 +214,7 @@ def count(conn: Connection, catalog_id: UUID) -> int:
 
 
 def insert(conn: Connection, row: NamespaceRow) -> None:
-    """Inserts a namespace.
+    """Inserts a namespace, late in a transaction: it locks the parent, or the catalog of a top-level one.
 
     Raises:
         DuplicateKeyError: the catalog has a namespace of this name.
@@ -193,9 +224,10 @@ def insert(conn: Connection, row: NamespaceRow) -> None:
     values["levels"] = encode_texts(row.levels)
     values["properties"] = encode_properties(row.properties)
     conn.change(_INSERT, values)
+    _change_parent(conn, row)
 
 
-def delete(conn: Connection, namespace_id: UUID) -> bool:
+def delete(conn: Connection, row: NamespaceRow) -> bool:
     """Deletes an empty namespace.
 
     Returns:
@@ -204,7 +236,38 @@ def delete(conn: Connection, namespace_id: UUID) -> bool:
     Raises:
         ForeignKeyError: a table, a view or a namespace is in it.
     """
-    return conn.change(_DELETE, {"id": namespace_id}) == 1
+    # the parent first: who drops that one locks it before it looks for children
+    _change_parent(conn, row)
+    return conn.change(_DELETE, {"id": row.id}) == 1
+
+
+def change_contents(conn: Connection, *namespace_ids: UUID) -> None:
+    """Notes that tables or views came to namespaces or went, after `commit_log.append`, whose lock orders it.
+
+    The tag is a random one: a store that is restored to an earlier time gives none out again.
+    """
+    _change_contents(conn, _namespaces, *namespace_ids)
+
+
+def contents_state(conn: Connection, catalog_id: UUID, namespace: Namespace | None) -> ContentsState | None:
+    """The state of what is directly in a namespace, or with `None` at the top level of a catalog."""
+    if namespace is None:
+        row = conn.first(_STATE_OF_CATALOG, {"catalog_id": catalog_id})
+    else:
+        row = conn.first(_STATE, {"catalog_id": catalog_id, "physical_name": physical_name(namespace)})
+    return None if row is None else ContentsState(*row)
+
+
+def _change_parent(conn: Connection, row: NamespaceRow) -> None:
+    if row.parent_id is None:
+        _change_contents(conn, _catalogs, row.catalog_id)
+    else:
+        _change_contents(conn, _namespaces, row.parent_id)
+
+
+def _change_contents(conn: Connection, table: sa.Table, *ids: UUID) -> None:
+    changes = [{"changed_id": each, "tag": secrets.randbits(63)} for each in dict.fromkeys(ids)]
+    conn.change_later(_CHANGE_CONTENTS[table.name], *changes)
 
 
 def set_properties(conn: Connection, namespace_id: UUID, properties: Mapping[str, str], now_ms: int) -> bool:

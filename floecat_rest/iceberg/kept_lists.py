@@ -1,0 +1,125 @@
+"""Lists that are kept as they were sent, and sent again while nothing in them has changed.
+
+A list costs one statement then, which tells the state that it hangs on (`floecat.entries.listing.ListStates`),
+on the event loop where the store is local. All other requests go on to the application, whose answer is kept
+if the state was the same before and after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from litestar.enums import ScopeType
+
+from floecat.entries.calls import Call
+from floecat.errors import FloecatError
+from floecat.identifiers.namespace import Namespace
+from floecat_rest.http.documents import accepts_gzip
+from floecat_rest.http.errors import answer_error
+from floecat_rest.http.requests import HttpServices, header_of
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["KeptListAnswers"]
+
+# names of other characters may have two readings, or none
+_NAME: Final = "[A-Za-z0-9_-]+"
+_LEVELS: Final = f"{_NAME}(?:%1F{_NAME})*"
+_LIST: Final = re.compile(f"/v1/({_NAME})/namespaces(?:/({_LEVELS})/(tables|views))?")
+_PARENT: Final = re.compile(f"parent=({_LEVELS})")
+_LONGEST: Final = 512
+_KEPT_BYTES: Final = 1 << 10
+"""Estimated memory of a key and headers."""
+
+
+class _Kept(NamedTuple):
+    start: Message
+    body: bytes
+
+
+class KeptListAnswers:
+    """ASGI wrapper, behind the one that restores raw paths. Metrics use `templates`."""
+
+    def __init__(self, app: ASGIApp, services: HttpServices, *, templates: dict[str | None, str]) -> None:
+        """Takes the application.
+
+        Args:
+            app: what answers first.
+            services: what the process shares.
+            templates: paths as the framework labels them, of lists of `tables`, `views` and, by `None`, of
+                namespaces.
+        """
+        self._app = app
+        self._services = services
+        self._templates = templates
+        self._kept = services.memory.cache("lists", largest_part=4)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a list, or passes the request on."""
+        found = _named(scope) if scope["type"] == ScopeType.HTTP and scope["method"] == "GET" else None
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        prefix, within, kind = found
+        try:
+            call = await self._services.remembered_call(scope["headers"], prefix)
+            state = None if call is None else await self._state(call, within)
+        except FloecatError as error:
+            await answer_error(scope, error)(scope, receive, send)
+            return
+        if call is None or state is None:
+            await self._app(scope, receive, send)
+            return
+        is_compressed = accepts_gzip(header_of(scope["headers"], b"accept-encoding"))
+        key = (state, kind, scope["query_string"], is_compressed)
+        kept = self._kept.get(key)
+        if kept is not None:
+            scope["path_template"] = self._templates[kind]
+            await send({**kept.start, "headers": [*kept.start["headers"]]})
+            await send({"type": "http.response.body", "body": kept.body, "more_body": False})
+            return
+        answer: list[Message] = []
+
+        async def send_and_keep(message: Message) -> None:
+            # before it is sent: servers and what stands between change messages
+            answer.append({**message, "headers": [*message["headers"]]} if "headers" in message else message)
+            await send(message)
+
+        await self._app(scope, receive, send_and_keep)
+        start, *bodies = answer
+        if start["status"] == 200 and len(bodies) == 1 and await self._is_still(state, call, within):
+            body = bytes(bodies[0]["body"])
+            self._kept.put(key, _Kept(start, body), _KEPT_BYTES + len(body))
+
+    async def _is_still(self, state: Hashable, call: Call, within: Namespace | None) -> bool:
+        try:
+            return await self._state(call, within) == state
+        except FloecatError:  # the list is sent already
+            return False
+
+    async def _state(self, call: Call, within: Namespace | None) -> Hashable | None:
+        kernel = self._services.kernel
+        if kernel is None:
+            return None
+        ask = partial(kernel.catalog.list_states.state, call, within)
+        return ask() if kernel.store.is_read_at_once else await self._services.threads.run(ask)
+
+
+def _named(scope: Scope) -> tuple[str, Namespace | None, str | None] | None:
+    """Prefix, namespace and kind of a list; `None` for all else, and for what may be read in two ways."""
+    path, query = scope["path"], scope["query_string"]
+    found = _LIST.fullmatch(path) if len(path) + len(query) < _LONGEST else None
+    if found is None or b"tableType" in query:
+        return None
+    prefix, levels, kind = found.groups()
+    if kind is None and b"parent" in query:
+        parents = [each for each in query.decode("latin-1").split("&") if "parent" in each]
+        parent = _PARENT.fullmatch(parents[0]) if len(parents) == 1 else None
+        if parent is None:
+            return None
+        levels = parent[1]
+    return prefix, None if levels is None else tuple(levels.split("%1F")), kind

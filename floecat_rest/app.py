@@ -188,10 +188,12 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     services.endpoints = served_endpoints(app.routes)
     dispatcher = Dispatcher(app, services)
     loads = FastLoadAnswers(dispatcher, services, path_template=_template(TableController.path))
-    lists = {"tables": TablesController, "views": ViewsController, None: NamespacesController}
-    kept = KeptListAnswers(
-        loads, services, templates={kind: _template(each.path) for kind, each in lists.items()}
-    )
+    lists: list[tuple[str | None, str]] = [
+        ("tables", TablesController.path),
+        ("views", ViewsController.path),
+        (None, NamespacesController.path),
+    ]
+    kept = KeptListAnswers(loads, services, templates={kind: _template(path) for kind, path in lists})
     guarded = guard_browsers(kept, settings.gateway, forms=OAuthController.path)
     # the log gets raw paths, which hold no line breaks, of refused requests too
     return RequestLog(RawPaths(guarded, default_prefix=settings.gateway.default_prefix))

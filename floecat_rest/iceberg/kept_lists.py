@@ -1,8 +1,8 @@
 """Lists that are kept as they were sent, and sent again while nothing in them has changed.
 
-A list costs one statement then, which tells the state that it hangs on (`floecat.entries.listing.ListStates`),
-on the event loop where the store is local. All other requests go on to the application, whose answer is kept
-if the state was the same before and after.
+A list costs one statement then, which tells the state that it hangs on (`entries.listing.ListStates`), on the
+event loop where the store is local. All other requests go on to the application, whose answer is kept if the
+state was the same before and after.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from litestar.enums import ScopeType
 
 from floecat.entries.calls import Call
 from floecat.errors import FloecatError
 from floecat.identifiers.namespace import Namespace
+from floecat.memory_budget import LruCache
 from floecat_rest.http.documents import accepts_gzip
 from floecat_rest.http.errors import answer_error
+from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.requests import HttpServices, header_of
 
 if TYPE_CHECKING:
@@ -32,13 +34,31 @@ _LEVELS: Final = f"{_NAME}(?:%1F{_NAME})*"
 _LIST: Final = re.compile(f"/v1/({_NAME})/namespaces(?:/({_LEVELS})/(tables|views))?")
 _PARENT: Final = re.compile(f"parent=({_LEVELS})")
 _LONGEST: Final = 512
+_OF_ANY_ANSWER: Final = frozenset({b"content-type", b"content-length"})
 _KEPT_BYTES: Final = 1 << 10
 """Estimated memory of a key and headers."""
 
 
-class _Kept(NamedTuple):
-    start: Message
-    body: bytes
+class _Sent:
+    """Sends an answer on.
+
+    Attributes:
+        answer: it, if it is a 200 with a body in one part.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self.answer: Answer | None = None
+        self._send = send
+        self._headers: list[tuple[bytes, bytes]] | None = None
+
+    async def __call__(self, message: Message) -> None:
+        # first, since servers and what stands between may change the headers
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            self._headers = [header for header in message["headers"] if header[0] not in _OF_ANY_ANSWER]
+        elif message["type"] == "http.response.body" and self._headers is not None:
+            whole = not message["more_body"] and self.answer is None
+            self.answer = Answer(200, message["body"], self._headers) if whole else None
+        await self._send(message)
 
 
 class KeptListAnswers:
@@ -56,7 +76,7 @@ class KeptListAnswers:
         self._app = app
         self._services = services
         self._templates = templates
-        self._kept = services.memory.cache("lists", largest_part=4)
+        self._kept: LruCache[Answer] = services.memory.cache("lists", largest_part=4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a list, or passes the request on."""
@@ -79,21 +99,12 @@ class KeptListAnswers:
         kept = self._kept.get(key)
         if kept is not None:
             scope["path_template"] = self._templates[kind]
-            await send({**kept.start, "headers": [*kept.start["headers"]]})
-            await send({"type": "http.response.body", "body": kept.body, "more_body": False})
+            await kept(scope, receive, send)
             return
-        answer: list[Message] = []
-
-        async def send_and_keep(message: Message) -> None:
-            # before it is sent: servers and what stands between change messages
-            answer.append({**message, "headers": [*message["headers"]]} if "headers" in message else message)
-            await send(message)
-
-        await self._app(scope, receive, send_and_keep)
-        start, *bodies = answer
-        if start["status"] == 200 and len(bodies) == 1 and await self._is_still(state, call, within):
-            body = bytes(bodies[0]["body"])
-            self._kept.put(key, _Kept(start, body), _KEPT_BYTES + len(body))
+        sent = _Sent(send)
+        await self._app(scope, receive, sent)
+        if sent.answer is not None and await self._is_still(state, call, within):
+            self._kept.put(key, sent.answer, _KEPT_BYTES + len(sent.answer.body))
 
     async def _is_still(self, state: Hashable, call: Call, within: Namespace | None) -> bool:
         try:

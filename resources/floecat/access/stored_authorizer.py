@@ -161,28 +161,28 @@ class StoredAuthorizer(Authorizer):
         return found
 
     def _by_names(self, conn: Connection, principal: Principal, checks: Sequence[Check]) -> Sequence[bool]:
-        # a listing asks about a thousand tables of one namespace
-        keys = [(each.catalog, each.namespace) for _, each in checks]
-        distinct = {key: _around(each) for key, (_, each) in zip(keys, checks, strict=True)}
-        version, found = find_paths(conn, principal.account_id, list(distinct.values()))
+        groups = _by_place(checks)
+        around = [_around(checks[indexes[0]][1]) for indexes in groups.values()]
+        version, paths = find_paths(conn, principal.account_id, around)
+        answers = [False] * len(checks)
         if version is None:  # the account has nothing, so far
-            return (False,) * len(checks)
-        grantees = self._enabled(conn, principal, version)
-        paths = dict(zip(distinct, found, strict=True))
-        rights = {key: self._held(conn, principal, version, path)[-1] for key, path in paths.items()}
-        answers = [privilege in rights[key] for (privilege, _), key in zip(checks, keys, strict=True)]
-        if all(answers):
             return answers
-        # what is granted on tables and views themselves is read only where it decides
-        names: defaultdict[tuple[str, Namespace], list[str]] = defaultdict(list)
-        for (_, each), key, answer in zip(checks, keys, answers, strict=True):
-            if not answer and each.name is not None and paths[key].is_whole:
-                names[key].append(each.name)
-        own = {key: _on_entries(conn, grantees, paths[key], wanted) for key, wanted in names.items()}
-        return [
-            answer or (key in own and privilege in own[key].get(each.name or "", ()))
-            for answer, (privilege, each), key in zip(answers, checks, keys, strict=True)
-        ]
+        grantees = self._enabled(conn, principal, version)
+        for indexes, path, rights in zip(
+            groups.values(), paths, self._held(conn, principal, version, paths), strict=True
+        ):
+            # what is granted on tables and views themselves is read only where it decides
+            own: dict[str, frozenset[str]] | None = None
+            for index in indexes:
+                privilege, on = checks[index]
+                answers[index] = privilege in rights[-1]
+                if answers[index] or on.name is None or not path.is_whole:
+                    continue
+                if own is None:
+                    names = [name for each in indexes if (name := checks[each][1].name) is not None]
+                    own = _on_entries(conn, grantees, path, names)
+                answers[index] = privilege in own.get(on.name, ())
+        return answers
 
     def _of_found(
         self, principal: Principal, checks: Sequence[Check], found: FoundSecurable
@@ -199,7 +199,7 @@ class StoredAuthorizer(Authorizer):
             _, (path,) = find_paths(conn, account, [around])
             if path.places[-1].id != found.namespace_id:  # dropped since, and made again
                 return self._by_names(conn, principal, checks)
-            above = self._held(conn, principal, version, path)
+            (above,) = self._held(conn, principal, version, [path])
         return [
             privilege in above[1 + len(each.namespace)]
             or (each.name is not None and privilege in self._on_found(principal, grantees, found))
@@ -218,14 +218,30 @@ class StoredAuthorizer(Authorizer):
         )
         return with_implied(privilege for grantee, privilege in rows if grantee in grantees.via)
 
-    def _held(self, conn: Connection, principal: Principal, version: int, path: Path) -> Held:
-        def made() -> Held:
-            rows = grants.of_securables(conn, [place.id for place in path.places])
-            granted = ((row.securable_id, row.grantee, row.privilege) for row in rows)
-            return held(self.grantees(conn, principal, version), path.places, granted)
-
-        key = (principal.account_id.int, version, _key(principal), path.places[-1].id.int)
-        return self._keep(key, made, _size(principal))
+    def _held(
+        self, conn: Connection, principal: Principal, version: int, paths: Sequence[Path]
+    ) -> list[Held]:
+        """The privileges on the places of each path, in one statement for all that are not known."""
+        keys = [
+            (principal.account_id.int, version, _key(principal), path.places[-1].id.int) for path in paths
+        ]
+        found: list[Held | None] = [self._kept.get(key) for key in keys]
+        unknown = [path for path, known in zip(paths, found, strict=True) if known is None]
+        if unknown:
+            ids = list(dict.fromkeys(place.id for path in unknown for place in path.places))
+            granted: defaultdict[UUID, list[tuple[UUID, str, str]]] = defaultdict(list)
+            for row in grants.of_securables(conn, ids):
+                granted[row.securable_id].append((row.securable_id, row.grantee, row.privilege))
+            grantees = self.grantees(conn, principal, version)
+        made: list[Held] = []
+        for key, path, known in zip(keys, paths, found, strict=True):
+            made.append(
+                known
+                or held(grantees, path.places, (row for each in path.places for row in granted[each.id]))
+            )
+            if known is None:
+                self._kept.put(key, made[-1], _size(principal) * (1 + len(made[-1])))
+        return made
 
     def _keep(self, key: Hashable, make: Callable[[], T], size: int) -> T:
         kept: T = self._kept.get_or_make(
@@ -241,6 +257,20 @@ def _key(principal: Principal) -> tuple[str, tuple[str, ...]]:
 def _size(principal: Principal) -> int:
     """About what a value by a principal takes: its groups are in the key."""
     return _ROW_BYTES + sum(map(len, principal.groups)) + 60 * len(principal.groups)
+
+
+def _by_place(checks: Sequence[Check]) -> dict[tuple[str, Namespace], list[int]]:
+    """The numbers of the questions about each namespace, or about a catalog or the account itself."""
+    found: dict[tuple[str, Namespace], list[int]] = {}
+    catalog: str | None = None
+    namespace: Namespace = ()
+    for number, (_, on) in enumerate(checks):
+        # a listing asks about a thousand tables of one namespace
+        if on.namespace is not namespace or on.catalog != catalog:
+            catalog, namespace = on.catalog, on.namespace
+            numbers = found.setdefault((catalog, namespace), [])
+        numbers.append(number)
+    return found
 
 
 def _around(securable: Securable) -> Securable:

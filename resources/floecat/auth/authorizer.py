@@ -102,7 +102,7 @@ class Privilege(StrEnum):
     MANAGE_WORKERS = "manage_workers"
 
 
-class Securable(msgspec.Struct, frozen=True):
+class Securable(msgspec.Struct, frozen=True, gc=False):
     """The object of a privilege: by name, in the account of the principal. It need not exist."""
 
     kind: SecurableKind

@@ -78,7 +78,6 @@ class DropsAndRenames:
                 raise _MovedError
             grants.delete_of_securable(conn, row.id)
             self._log(conn, call, row, identifier, operation, transaction_id, purge=purge)
-            namespaces.change_contents(conn, row.namespace_id)
 
         self._retried(call, work)
 
@@ -118,8 +117,7 @@ class DropsAndRenames:
                 now_ms = self._clock.now_ms()
                 if not entry_changes.rename(conn, row.id, row.version, target.id, destination.name, now_ms):
                     raise _MovedError
-                self._log(conn, call, row, destination, "rename", transaction_id)
-                namespaces.change_contents(conn, row.namespace_id, target.id)
+                self._log(conn, call, row, destination, "rename", transaction_id, into=target.id)
             also(conn)
 
         self._retried(call, work)
@@ -142,6 +140,7 @@ class DropsAndRenames:
         transaction_id: UUID,
         *,
         purge: bool = False,
+        into: UUID | None = None,
     ) -> None:
         metadata_location = row.metadata_location if row.has_metadata else None
         entry = commit_log.CommitLogEntry(
@@ -157,7 +156,10 @@ class DropsAndRenames:
             purge_requested=purge,
         )
         now_ms = self._clock.now_ms()
-        commit_log.append(conn, call.catalog.id, [entry], now_ms, transaction_id=transaction_id)
+        changed = {row.namespace_id} if into is None else {row.namespace_id, into}
+        commit_log.append(
+            conn, call.catalog.id, [entry], now_ms, transaction_id=transaction_id, contents_of=changed
+        )
 
     def _retried(self, call: Call, work: Callable[[Connection, UUID], None]) -> None:
         """Runs a transaction until its compare-and-set holds; the next attempt decides a race on names."""

@@ -20,7 +20,6 @@ from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store.catalogs import namespaces
 from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection
 from floecat.store.entries import entry_changes, snapshots, staged_tables, tables
@@ -168,8 +167,8 @@ def write_rows(
     # one lock order over all transactions, so that they never deadlock
     ordered = sorted(changes, key=lambda row: _lock_order(row[0]))
     entries = []
-    creates = any(change.base is None for change, _ in ordered)
-    owner_id = owner(conn) if creates and owner is not None else None
+    created_in = {change.namespace_id for change, _ in ordered if change.base is None}
+    owner_id = owner(conn) if created_in and owner is not None else None
     for change, body in ordered:
         if body is not None:
             entries.append(_write_row(conn, catalog_id, principal, change, body, now_ms, owner_id))
@@ -177,9 +176,10 @@ def write_rows(
             raise PointerMovedError
     if not entries:
         return False
-    purging = commit_log.append(conn, catalog_id, entries, now_ms, transaction_id=transaction_id).purging
-    namespaces.change_contents(conn, *(change.namespace_id for change, _ in ordered if change.base is None))
-    return purging
+    appended = commit_log.append(
+        conn, catalog_id, entries, now_ms, transaction_id=transaction_id, contents_of=created_in
+    )
+    return appended.purging
 
 
 def check_not_purged(

@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
-from floecat.store.database.statements import LIMIT, insert_if_absent
+from floecat.store.database.statements import LIMIT, in_parts, insert_if_absent
 from floecat.store.schema import accounts as _accounts
 from floecat.store.schema import id_column, integer_column, metadata, name_column, text_column
 
@@ -155,7 +155,9 @@ def delete_of_grantee(conn: Connection, account_id: UUID, grantee: str) -> None:
 
 def of_securables(conn: Connection, ids: list[UUID]) -> list[GrantRow]:
     """The grants on some securables, by grantee and privilege."""
-    found = [GrantRow(*row) for row in conn.all(_SELECT_OF_SECURABLES, {"ids": ids})]
+    found = [
+        GrantRow(*row) for some in in_parts(ids) for row in conn.all(_SELECT_OF_SECURABLES, {"ids": some})
+    ]
     return sorted(found, key=lambda row: (row.grantee, row.privilege))
 
 

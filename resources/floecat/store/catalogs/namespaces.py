@@ -34,7 +34,6 @@ from floecat.store.schema import namespaces as _namespaces
 __all__ = [
     "ContentsState",
     "NamespaceRow",
-    "change_contents",
     "children",
     "contents_state",
     "delete",
@@ -241,14 +240,6 @@ def delete(conn: Connection, row: NamespaceRow) -> bool:
     return conn.change(_DELETE, {"id": row.id}) == 1
 
 
-def change_contents(conn: Connection, *namespace_ids: UUID) -> None:
-    """Notes that tables or views came to namespaces or went, after `commit_log.append`, whose lock orders it.
-
-    The tag is a random one: a store that is restored to an earlier time gives none out again.
-    """
-    _change_contents(conn, _namespaces, *namespace_ids)
-
-
 def contents_state(conn: Connection, catalog_id: UUID, namespace: Namespace | None) -> ContentsState | None:
     """The state of what is directly in a namespace, or with `None` at the top level of a catalog."""
     if namespace is None:
@@ -259,15 +250,9 @@ def contents_state(conn: Connection, catalog_id: UUID, namespace: Namespace | No
 
 
 def _change_parent(conn: Connection, row: NamespaceRow) -> None:
-    if row.parent_id is None:
-        _change_contents(conn, _catalogs, row.catalog_id)
-    else:
-        _change_contents(conn, _namespaces, row.parent_id)
-
-
-def _change_contents(conn: Connection, table: sa.Table, *ids: UUID) -> None:
-    changes = [{"changed_id": each, "tag": secrets.randbits(63)} for each in dict.fromkeys(ids)]
-    conn.change_later(_CHANGE_CONTENTS[table.name], *changes)
+    """Gives the parent, or the catalog, another tag; see `commit_log.append`."""
+    table, changed = (_catalogs, row.catalog_id) if row.parent_id is None else (_namespaces, row.parent_id)
+    conn.change(_CHANGE_CONTENTS[table.name], {"changed_id": changed, "tag": secrets.randbits(63)})
 
 
 def set_properties(conn: Connection, namespace_id: UUID, properties: Mapping[str, str], now_ms: int) -> bool:

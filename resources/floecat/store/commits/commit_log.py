@@ -6,13 +6,15 @@ catalog, which ends with the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 import sqlalchemy as sa
 import uuid_utils.compat as uuids
+from sqlalchemy.dialects import postgresql
 
 from floecat.identifiers.namespace import Namespace
 from floecat.store.database.connections import Connection
@@ -22,6 +24,7 @@ from floecat.store.database.statements import LIMIT, decode_texts, encode_record
 from floecat.store.schema import INDEXED_LOCATION, LONGEST_INDEXED_LOCATION
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import commit_log as _commit_log
+from floecat.store.schema import namespaces as _namespaces
 
 __all__ = [
     "CommitLogEntry",
@@ -43,9 +46,13 @@ _NUMBER: Final = (
     .returning(_catalogs.c.commit_version, _catalogs.c.purging)
 )
 _INSERT: Final = sa.insert(_commit_log)
+_TAG: Final = sa.bindparam("tag", type_=sa.BigInteger())
+_CHANGE_CONTENTS: Final = (
+    sa.update(_namespaces).where(_namespaces.c.id == sa.bindparam("changed_id")).values(contents_tag=_TAG)
+)
 
 
-def _number_and_insert() -> sa.Select[int, bool]:
+def _number_and_insert(*, changes_contents: bool) -> sa.Select[int, bool]:
     """A statement of PostgreSQL that numbers and inserts entries, which go in as one parameter."""
     number = _NUMBER.cte("number")
     shared = ("catalog_id", "committed_at_ms", "transaction_id")
@@ -61,10 +68,18 @@ def _number_and_insert() -> sa.Select[int, bool]:
         **{column.name: rows.c[column.name] for column in own},
     }
     entries = sa.insert(_commit_log).from_select(list(values), sa.select(*values.values()))
-    return sa.select(number).add_cte(entries.cte("inserted"))
+    ctes = [entries.cte("inserted")]
+    if changes_contents:
+        changed = sa.any_(sa.bindparam("changed_ids", type_=postgresql.ARRAY(sa.Uuid())))
+        # joined with the number, so that the catalog is locked first by everyone
+        contents = sa.update(_namespaces).values(contents_tag=_TAG)
+        contents = contents.where(_namespaces.c.id == changed, number.c.commit_version.is_not(None))
+        ctes.append(contents.cte("contents"))
+    return sa.select(number).add_cte(*ctes)
 
 
-_NUMBER_AND_INSERT: Final = PerDialect(_NUMBER, _number_and_insert())
+_APPEND: Final = PerDialect(_NUMBER, _number_and_insert(changes_contents=False))
+_APPEND_NAMES: Final = PerDialect(_NUMBER, _number_and_insert(changes_contents=True))
 _READ_AFTER: Final = (
     sa.select(
         _commit_log.c.entry_id,
@@ -179,6 +194,7 @@ def append(
     now_ms: int,
     *,
     transaction_id: UUID | None = None,
+    contents_of: Collection[UUID] = (),
 ) -> CommitNumbers:
     """Numbers entries and appends them.
 
@@ -192,6 +208,8 @@ def append(
         now_ms: time of the commit.
         transaction_id: names this attempt of the transaction, for `has_transaction`; None if no one
             will look it up.
+        contents_of: ids of namespaces to which tables or views came, or from which they went. They get
+            another tag, a random one: a store that is restored to an earlier time gives none out again.
 
     Raises:
         ForeignKeyError: there is no such catalog.
@@ -205,12 +223,18 @@ def append(
     if conn.joins_changes:
         records = [{"place": count - 1 - place, **_values(entry)} for place, entry in enumerate(entries)]
         shared["entries"] = encode_records(records)
-    row = conn.first(_NUMBER_AND_INSERT, {**shared, "count": count})
+    statement, tag = _APPEND, secrets.randbits(63)
+    if contents_of:
+        statement = _APPEND_NAMES
+        if conn.joins_changes:
+            shared |= {"changed_ids": [*contents_of], "tag": tag}
+    row = conn.first(statement, {**shared, "count": count})
     if row is None:
         raise ForeignKeyError("commit_log")
     last, purging = row
     numbers = range(last - count + 1, last + 1)
     if not conn.joins_changes:
+        conn.change_many(_CHANGE_CONTENTS, [{"changed_id": each, "tag": tag} for each in contents_of])
         numbered = zip(numbers, entries, strict=True)
         conn.change_many(
             _INSERT, [{"commit_version": number, **shared, **_values(entry)} for number, entry in numbered]

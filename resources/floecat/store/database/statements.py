@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ __all__ = [
     "encode_records",
     "encode_rows",
     "encode_texts",
+    "in_parts",
     "insert_if_absent",
     "upsert",
 ]
@@ -32,9 +33,20 @@ NO_LIMIT: Final = 2**62
 LIMIT: Final[sa.BindParameter[int]] = sa.bindparam("limit", type_=sa.BigInteger())
 """The parameter of LIMIT, 64 bits wide."""
 
+T = TypeVar("T")
+
+_MOST_PARAMETERS: Final = 10_000
+"""Of one list. PostgreSQL takes 65,535 in a statement, SQLite 32,766."""
+
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _properties = msgspec.json.Decoder(dict[str, str])
 _encoder = msgspec.json.Encoder()
+
+
+def in_parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Values that go into an expanding parameter, as many at once as every database takes."""
+    for start in range(0, len(values), _MOST_PARAMETERS):
+        yield values[start : start + _MOST_PARAMETERS]
 
 
 def insert_if_absent(table: sa.Table, *key: sa.Column[Any]) -> PerDialect:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import gzip
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import RSAKey
 from litestar.testing import TestClient
 
+from floecat.auth.authorizer import Privilege, Securable
 from floecat.entries.calls import Call, Page
 from floecat.errors import StoreUnavailableError
 from floecat.identifiers.namespace import Namespace
 from floecat.runtime import Kernel, open_kernel, prepare_store
-from floecat.settings import Settings, StorageSettings, StoreSettings
+from floecat.runtime import kernel as opened_kernel
+from floecat.settings import GatewaySettings, OidcSettings, Settings, StorageSettings, StoreSettings
+from floecat.settings.groups.process import AuthSettings
 from floecat_rest.app import create_app
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
@@ -221,3 +227,50 @@ def test_a_store_that_is_away_is_503(
 
     monkeypatch.setattr(kernel.catalog.list_states, "state", away)
     assert client.get(f"{ROOT}/a/tables").status_code == 503
+
+
+def test_a_list_is_kept_for_a_principal_and_what_it_may_see(
+    tmp_path: Path, upgraded_store: Callable[[str], str]
+) -> None:
+    key = RSAKey.generate_key(2048)
+    settings = Settings(
+        data_dir=str(tmp_path),
+        storage=StorageSettings(fsync=False),
+        store=StoreSettings(url=upgraded_store("sqlite")),
+        gateway=GatewaySettings(auth_mode="oidc"),
+        oidc=OidcSettings(public_key=key.as_pem(private=False).decode()),
+        auth=AuthSettings(authorizer="grants"),
+    )
+    prepare_store(settings)
+    account = settings.gateway.default_account_id
+
+    def token(name: str) -> dict[str, str]:
+        claims = {"sub": name, "account_id": str(account), "exp": int(time.time()) + 600}
+        return {"authorization": f"Bearer {jwt.encode({'alg': 'RS256'}, claims, key)}"}
+
+    def names(client: TestClient, who: str) -> list[str]:
+        found = client.get(f"{ROOT}/a/tables", headers=token(who)).raise_for_status().json()
+        return [each["name"] for each in found["identifiers"]]
+
+    catalog = Securable("catalog", "floecat")
+    # the other is another process, which changes access
+    with opened_kernel(settings) as kernel, opened_kernel(settings) as other:
+        access = other.access.access
+        access.grant(account, [*Privilege], catalog, "principal:ada", "operator")
+        access.grant(
+            account, [Privilege.USE_CATALOG, Privilege.USE_SCHEMA], catalog, "principal:eve", "operator"
+        )
+        with TestClient(create_app(settings, kernel), base_url="http://127.0.0.1") as client:
+            client.post(ROOT, json={"namespace": ["a"]}, headers=token("ada")).raise_for_status()
+            for name in ("t1", "t2"):
+                body = {"name": name, "schema": SCHEMA}
+                client.post(f"{ROOT}/a/tables", json=body, headers=token("ada")).raise_for_status()
+            for _ in range(3):
+                assert (names(client, "ada"), names(client, "eve")) == (["t1", "t2"], [])
+            one = Securable("table", "floecat", ("a",), "t1")
+            access.grant(account, [Privilege.READ_TABLE], one, "principal:eve", "operator")
+            for _ in range(3):
+                assert (names(client, "ada"), names(client, "eve")) == (["t1", "t2"], ["t1"])
+            access.revoke(account, [Privilege.USE_SCHEMA], catalog, "principal:eve", "operator")
+            assert client.get(f"{ROOT}/a/tables", headers=token("eve")).status_code == 403
+            assert names(client, "ada") == ["t1", "t2"]

@@ -14,7 +14,9 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from litestar.testing import TestClient
 
-from floecat.auth.authorizer import Privilege, Securable
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import AllowAll, Privilege, Securable
+from floecat.auth.principals import Principal
 from floecat.entries.calls import Call, Page
 from floecat.errors import StoreUnavailableError
 from floecat.identifiers.namespace import Namespace
@@ -253,13 +255,12 @@ def test_a_list_is_kept_for_a_principal_and_what_it_may_see(
         return [each["name"] for each in found["identifiers"]]
 
     catalog = Securable("catalog", "floecat")
+    operator = Actor(Principal("operator", account), AllowAll())
     # the other is another process, which changes access
     with opened_kernel(settings) as kernel, opened_kernel(settings) as other:
         access = other.access.access
-        access.grant(account, [*Privilege], catalog, "principal:ada", "operator")
-        access.grant(
-            account, [Privilege.USE_CATALOG, Privilege.USE_SCHEMA], catalog, "principal:eve", "operator"
-        )
+        access.grant(operator, [*Privilege], catalog, "principal:ada")
+        access.grant(operator, [Privilege.USE_CATALOG, Privilege.USE_SCHEMA], catalog, "principal:eve")
         with TestClient(create_app(settings, kernel), base_url="http://127.0.0.1") as client:
             client.post(ROOT, json={"namespace": ["a"]}, headers=token("ada")).raise_for_status()
             for name in ("t1", "t2"):
@@ -268,9 +269,9 @@ def test_a_list_is_kept_for_a_principal_and_what_it_may_see(
             for _ in range(3):
                 assert (names(client, "ada"), names(client, "eve")) == (["t1", "t2"], [])
             one = Securable("table", "floecat", ("a",), "t1")
-            access.grant(account, [Privilege.READ_TABLE], one, "principal:eve", "operator")
+            access.grant(operator, [Privilege.READ_TABLE], one, "principal:eve")
             for _ in range(3):
                 assert (names(client, "ada"), names(client, "eve")) == (["t1", "t2"], ["t1"])
-            access.revoke(account, [Privilege.USE_SCHEMA], catalog, "principal:eve", "operator")
+            access.revoke(operator, [Privilege.USE_SCHEMA], catalog, "principal:eve")
             assert client.get(f"{ROOT}/a/tables", headers=token("eve")).status_code == 403
             assert names(client, "ada") == ["t1", "t2"]

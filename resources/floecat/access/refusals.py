@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from threading import Lock
 from typing import Final
 from uuid import UUID
@@ -145,6 +145,10 @@ class RefusingAuthorizer(Authorizer):
     def close(self) -> None:
         """Closes the other one."""
         self._decides.close()
+
+    def kept_by(self, principal: Principal, /) -> Hashable | None:
+        """As the other one says."""
+        return self._decides.kept_by(principal)
 
     def refusal(self, principal: Principal, check: Check, /) -> FloecatError:
         """The error that says what is missing; of what the principal may not know of, that it does not exist.

@@ -171,12 +171,12 @@ class Authorizer(Protocol):
         """Ends what it holds, when the process does."""
         return
 
-    def kept_by(self, principal: Principal, /) -> Hashable | None:
+    def kept_by(self, _principal: Principal, /) -> Hashable | None:
         """What answers to a principal hang on, beside the question and the version of its account's access.
 
         An answer that was made of decisions is kept by it; `None` where more decides, so that none is kept.
         """
-        ...
+        return None
 
 
 class AllowAll(Authorizer):

@@ -245,11 +245,11 @@ def parse_securable(text: str) -> Securable:
     Raises:
         BadRequestError: it is malformed.
     """
-    kind, _, name = text.partition(":")
-    levels = () if text == "account" else parse_namespace(name)
     if text == "account":
         return Securable("account", "")
+    kind, _, name = text.partition(":")
     least = {"catalog": 1, "namespace": 2, "table": 3, "view": 3}.get(kind)
+    levels = () if least is None else parse_namespace(name)
     if least is None or len(levels) < least or (kind == "catalog" and len(levels) > 1):
         raise BadRequestError(
             f"Invalid name of a thing: {text[:255]!r}, expected account, catalog:NAME,"

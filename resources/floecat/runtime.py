@@ -80,9 +80,7 @@ class Kernel:
         self.delta = open_delta(parts, settings, background)
         formats = TableFormats({"delta": self.delta.format})
         self.registrations = TableRegistrations({"delta": self.delta.registration})
-        self.catalog = open_catalog(
-            parts, formats, self.access.authorizer, self.separator, settings, background
-        )
+        self.catalog = open_catalog(parts, formats, self.access, self.separator, settings, background)
         self.commits = open_commits(parts, self.catalog, formats, settings, background)
         self.planning = open_planning(parts, formats, settings, background)
         self.purge = open_purge(

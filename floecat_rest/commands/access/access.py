@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,6 +37,9 @@ SecurableArgument = Annotated[
         help="account, catalog, namespace:OUTER.INNER, table:NAMESPACE.NAME or view:NAMESPACE.NAME; it holds"
         " for all that is in it.",
     ),
+]
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A file as `floecat access export` prints.")
 ]
 PrivilegesArgument = Annotated[
     str, typer.Argument(metavar="PRIVILEGES", help="Joined by commas, as read_table,list_schema; or all.")
@@ -187,6 +191,41 @@ def history(
         )
 
 
+@app.command()
+@on_catalog
+def export(
+    kernel: Kernel,
+    call: Call,
+    *,
+    tables: Annotated[bool, typer.Option("--tables", help="Owners of tables and views, too.")] = False,
+) -> None:
+    """Print roles, grants, owners and catalogs of the account as one YAML file."""
+    from floecat_rest.commands.access.access_file import write_access_file
+
+    print_plain(write_access_file(kernel.catalog.access.export(call, with_tables=tables)).rstrip())
+
+
+@app.command()
+@on_catalog
+def diff(kernel: Kernel, call: Call, file: FileArgument) -> None:
+    """Show what `apply` would change. Exits with 1 if there is something."""
+    if _apply(kernel, call, file, dry_run=True):
+        raise typer.Exit(1)
+
+
+@app.command()
+@on_catalog
+def apply(
+    kernel: Kernel,
+    call: Call,
+    file: FileArgument,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be changed, only.")] = False,
+) -> None:
+    """Make the account as the file says, all or nothing: roles and grants that are not in it go."""
+    _apply(kernel, call, file, dry_run=dry_run)
+
+
 def granted_to(kernel: Kernel, call: Call, grantee: str) -> Iterator[Grant]:
     """Everything that is granted to a grantee."""
     token: str | None = ""
@@ -202,6 +241,21 @@ def print_grants(found: Iterable[Grant]) -> None:
         ("privilege", "on", "granted by", "at"),
         ((each.privilege, str(each.on), each.granted_by, written_time(each.granted_at_ms)) for each in found),
     )
+
+
+def _apply(kernel: Kernel, call: Call, file: Path, *, dry_run: bool) -> Sequence[str]:
+    from floecat_rest.commands.access.access_file import read_access_file
+
+    most_bytes = kernel.settings.limits.access_file_bytes
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(most_bytes + 1)
+    except OSError as error:
+        raise BadRequestError(f"{file} cannot be read: {error.strerror}") from None
+    changes = kernel.catalog.access.apply(call, read_access_file(data, most_bytes), dry_run=dry_run)
+    for line in changes or ["Nothing to do"]:
+        print_plain(line)
+    return changes
 
 
 def _privileges(text: str) -> Sequence[Privilege]:

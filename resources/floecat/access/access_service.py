@@ -21,7 +21,7 @@ class AccessService:
     """Changes grants and owners, each change in one transaction with its line of history."""
 
     def __init__(self, changes: AccessChanges) -> None:
-        self._changes = changes
+        self.changes = changes
 
     def grant(self, actor: Actor, privileges: Iterable[Privilege], on: Securable, to: str) -> Sequence[str]:
         """Grants privileges on a thing and all below. Returns those that were not granted before.
@@ -64,12 +64,12 @@ class AccessService:
             NotFoundError: there is no such thing, or no such role.
         """
         actor.check(*((each, on) for each in (Privilege.MANAGE_OWNERS, *Privilege)))
-        self._changes.run(actor, lambda conn: self.give(conn, actor.account_id, on, owner))
+        self.changes.run(actor, lambda conn: self.give(conn, actor.account_id, on, owner))
 
     def give(self, conn: Connection, account_id: UUID, on: Securable, owner: str) -> list[str]:
         """Changes the owner of a thing in a transaction. Returns the line of history."""
         path = whole_path(conn, account_id, on)
-        grantee = self._changes.grantee(conn, account_id, owner)
+        grantee = self.changes.grantee(conn, account_id, owner)
         if on.kind == "account" or grantee.startswith(group("")):
             raise BadRequestError("A catalog, namespace, table or view has an owner: a principal or a role")
         if str(path.places[-1].owner) == grantee:
@@ -81,7 +81,7 @@ class AccessService:
         self, conn: Connection, actor: Actor, on: Securable, place_id: UUID, grantee: str, privilege: str
     ) -> bool:
         """Inserts a grant in a transaction. Returns whether it was none before."""
-        now_ms = self._changes.clock.now_ms()
+        now_ms = self.changes.clock.now_ms()
         row = GrantRow(actor.account_id, grantee, place_id, privilege, on.kind, actor.principal.name, now_ms)
         return grants.insert(conn, row)
 
@@ -91,7 +91,7 @@ class AccessService:
         Raises:
             ConflictError: there are too many grants on the thing.
         """
-        most = self._changes.limits.grants
+        most = self.changes.limits.grants
         if grants.count_of_securable(conn, place_id) > most:
             raise ConflictError(f"At most {most} grants may be on {on} (floecat.limits.grants)")
 
@@ -109,10 +109,10 @@ class AccessService:
 
         def work(conn: Connection) -> list[str]:
             place_id = whole_path(conn, actor.account_id, on).places[-1].id
-            stored = self._changes.grantee(conn, actor.account_id, grantee)
+            stored = self.changes.grantee(conn, actor.account_id, grantee)
             changed[:] = [each for each in privileges if change(conn, actor, on, place_id, stored, each)]
             self.check_bound(conn, on, place_id)
             return [told.format(", ".join(changed), on, grantee)] if changed else []
 
-        self._changes.run(actor, work)
+        self.changes.run(actor, work)
         return changed

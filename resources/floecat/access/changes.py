@@ -43,6 +43,14 @@ _LONGEST_GRANTEE: Final = 600
 """Characters of the name of a principal, which a token may fill with 512 bytes, and of its issuer."""
 
 
+class _UndoneError(Exception):
+    """Ends a transaction whose changes were only wanted as lines."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self.lines = lines
+
+
 class AccessChanges:
     """Makes changes, one at a time in an account."""
 
@@ -67,12 +75,15 @@ class AccessChanges:
         self._has_operators = has_operators
         self._issuers = issuers
 
-    def run(self, actor: Actor, work: Callable[[Connection], Iterable[str]]) -> list[str]:
+    def run(
+        self, actor: Actor, work: Callable[[Connection], Iterable[str]], *, dry_run: bool = False
+    ) -> list[str]:
         """Makes a change.
 
         Args:
             actor: who makes it, and may do so.
             work: makes it; returns a line of history for each thing that it changed.
+            dry_run: whether to undo it.
 
         Returns:
             The lines.
@@ -95,11 +106,16 @@ class AccessChanges:
                     f"Nobody could grant anything any more: somebody keeps {Privilege.MANAGE_GRANTS} on the"
                     " account, or floecat.auth.operators names a group of tokens"
                 )
+            if dry_run:
+                raise _UndoneError(lines)
             for line in lines:
                 grants.record(conn, account_id, actor.principal.name, line, now_ms)
             return lines
 
-        return self.store.run(run)
+        try:
+            return self.store.run(run)
+        except _UndoneError as undone:
+            return undone.lines
 
     def grantee(self, conn: Connection, account_id: UUID, text: str) -> str:
         """A grantee as the store writes it; a principal that never came gets a row.
@@ -145,12 +161,15 @@ class GranteeNames:
         """Reads those of some grantees, as the store writes them, and of all roles."""
         self._names = {str(role.id): f"role:{role.name}" for role in roles.list_all(conn, account_id)}
         unknown = {UUID(each) for each in grantees if each not in self._names and ":" not in each}
-        for id, name in principals.names(conn, unknown).items():
-            self._names[str(id)] = f"principal:{name}"
+        self._names |= {str(id): f"principal:{name}" for id, name in principals.names(conn, unknown).items()}
 
     def of(self, grantee: str) -> str:
         """A grantee as it is typed."""
         return self._names.get(grantee, grantee if ":" in grantee else "somebody who is gone")
+
+    def known(self, grantee: UUID | None) -> str | None:
+        """A principal or role as it is typed; None if it is gone."""
+        return self._names.get(str(grantee))
 
     def path(self, members: Sequence[str]) -> str:
         """A member with the roles that lead to what was granted."""

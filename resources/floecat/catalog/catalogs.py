@@ -154,11 +154,39 @@ class CatalogService:
             BadRequestError: the name or a location is malformed, or files cannot be written there.
             AlreadyExistsError: the account has a catalog of this name.
         """
+        row = self.new_row(account_id, name, storage_location, allowed_locations, properties)
+        if try_writing:
+            _try_writing(self._storages.of(row), row.storage_location)
+
+        def insert(conn: Connection) -> None:
+            accounts.ensure(conn, account_id, row.created_at_ms)
+            owner_id = None if owner is None else owner(conn)
+            catalogs.insert(conn, msgspec.structs.replace(row, owner_id=owner_id))
+
+        try:
+            self._store.run(insert)
+        except DuplicateKeyError:
+            raise AlreadyExistsError(f"Catalog already exists: {name}") from None
+        return self._catalog(row)
+
+    def new_row(
+        self,
+        account_id: UUID,
+        name: str,
+        storage_location: str,
+        allowed_locations: Sequence[str],
+        properties: Mapping[str, str] | None = None,
+    ) -> catalogs.CatalogRow:
+        """The row of a new catalog, as `create` inserts it.
+
+        Raises:
+            BadRequestError: the name or a location is malformed.
+        """
         if not _NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
             raise BadRequestError(f"Invalid catalog name: {name!r}")
         check_new_location(storage_location)
         now_ms = self._clock.now_ms()
-        row = catalogs.CatalogRow(
+        return catalogs.CatalogRow(
             id=uuids.uuid7(),
             account_id=account_id,
             name=name,
@@ -169,19 +197,6 @@ class CatalogService:
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
-        if try_writing:
-            _try_writing(self._storages.of(row), row.storage_location)
-
-        def insert(conn: Connection) -> None:
-            accounts.ensure(conn, account_id, now_ms)
-            owner_id = None if owner is None else owner(conn)
-            catalogs.insert(conn, msgspec.structs.replace(row, owner_id=owner_id))
-
-        try:
-            self._store.run(insert)
-        except DuplicateKeyError:
-            raise AlreadyExistsError(f"Catalog already exists: {name}") from None
-        return self._catalog(row)
 
     def ensure(self, account_id: UUID, name: str, storage_location: str) -> Catalog:
         """The catalog of this name, made where it is missing; safe when several processes start at once."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from floecat.auth.authorizer import Authorizer
+from floecat.access.open_access import AccessServices
 from floecat.catalog.catalog_changes import CatalogChanges
 from floecat.catalog.catalog_directory import CatalogDirectory
 from floecat.catalog.catalogs import CallContext, CatalogService
+from floecat.catalog.declared_access import AccessDeclarations
 from floecat.catalog.load_table import FastLoads, TableLoader
 from floecat.catalog.marks import Marks
 from floecat.catalog.metrics import MetricsService
@@ -38,6 +39,7 @@ class CatalogServices:
     changes: CatalogChanges
     directory: CatalogDirectory
     marks: Marks
+    access: AccessDeclarations
     calls: CallContext
     resolver: Resolver
     namespaces: NamespaceService
@@ -54,7 +56,7 @@ class CatalogServices:
 def open_catalog(
     parts: EntryParts,
     formats: TableFormats,
-    authorizer: Authorizer,
+    access: AccessServices,
     separator: NamespaceSeparator,
     settings: Settings,
     background: Background,
@@ -63,7 +65,7 @@ def open_catalog(
 
     Args:
         formats: bring tables up to date.
-        authorizer: decides what principals may do.
+        access: decides what principals may do.
         separator: how namespace levels are joined on the wire.
         background: removes what expired.
     """
@@ -105,12 +107,13 @@ def open_catalog(
         ),
         directory=CatalogDirectory(
             catalogs,
-            authorizer,
+            access.authorizer,
             addable_locations=settings.storage.addable_locations,
             most_locations=settings.limits.catalog_locations,
         ),
         marks=Marks(store, parts.clock),
-        calls=CallContext(catalogs, authorizer),
+        access=AccessDeclarations(access.access, access.roles, catalogs),
+        calls=CallContext(catalogs, access.authorizer),
         resolver=Resolver(store, separator),
         namespaces=NamespaceService(
             store,

@@ -64,6 +64,9 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     recorded_refusals: Annotated[int, integer(minimum=1)] = 10_000
     """Most recorded refusals of an account; the oldest go. See `floecat.auth.record-refusals`."""
 
+    access_file_bytes: Annotated[int, size()] = 16 * _MIB
+    """Largest file of `floecat access apply`."""
+
     token_nesting: Annotated[int, integer(minimum=4, maximum=400)] = 64
     """Most levels of arrays and objects in a bearer token. More are answered 401."""
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from floecat.store.access.grants import grants
 from floecat.store.database.connections import Connection
-from floecat.store.database.statements import LIMIT, decode_texts, in_parts
+from floecat.store.database.statements import decode_texts, in_parts
 from floecat.store.schema import accounts as _accounts
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
@@ -179,9 +179,7 @@ _NAMED: Final = tuple(
     for select, table in zip(_PLACES, (_catalogs, _namespaces, _entries), strict=True)
 )
 _OWNED_BY: Final = tuple(
-    select.where(_catalogs.c.account_id == sa.bindparam("account_id"), table.c.owner_id.is_not(None)).limit(
-        LIMIT
-    )
+    select.where(_catalogs.c.account_id == sa.bindparam("account_id"), table.c.owner_id.is_not(None))
     for select, table in zip(_PLACES, (_catalogs, _namespaces, _entries), strict=True)
 )
 
@@ -247,19 +245,18 @@ def granted_in(
 def named(conn: Connection, ids: Collection[UUID]) -> dict[UUID, NamedPlace]:
     """The names of catalogs, namespaces, tables and views, by id; of those that are there."""
     found: dict[UUID, NamedPlace] = {}
-    for statement in _NAMED if ids else ():
-        for id, kind, catalog, levels, name, owner in conn.all(statement, {"ids": sorted(ids)}):
-            found[id] = NamedPlace(kind, catalog, decode_texts(levels), name, owner)
+    for some in in_parts(sorted(ids)):
+        for statement in _NAMED:
+            for id, kind, catalog, levels, name, owner in conn.all(statement, {"ids": some}):
+                found[id] = NamedPlace(kind, catalog, decode_texts(levels), name, owner)
     return found
 
 
-def owned(conn: Connection, account_id: UUID, limit: int, *, with_entries: bool) -> list[NamedPlace]:
+def owned(conn: Connection, account_id: UUID, *, with_entries: bool) -> list[NamedPlace]:
     """Catalogs and namespaces of an account that have an owner, and tables and views if wanted."""
     found: list[NamedPlace] = []
     for statement in _OWNED_BY if with_entries else _OWNED_BY[:2]:
-        for _, kind, catalog, levels, name, owner in conn.all(
-            statement, {"account_id": account_id, "limit": limit}
-        ):
+        for _, kind, catalog, levels, name, owner in conn.all(statement, {"account_id": account_id}):
             found.append(NamedPlace(kind, catalog, decode_texts(levels), name, owner))
     return found
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from floecat.store.access.grants import grants
 from floecat.store.access.roles import roles
 from floecat.store.database.connections import Connection
-from floecat.store.database.statements import LIMIT, insert_if_absent
+from floecat.store.database.statements import LIMIT, in_parts, insert_if_absent
 from floecat.store.schema import accounts as _accounts
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import id_column, integer_column, metadata, name_column
@@ -145,12 +145,12 @@ def page(conn: Connection, account_id: UUID, after: str, limit: int) -> list[Pri
 
 def names(conn: Connection, ids: Collection[UUID]) -> dict[UUID, str]:
     """The names of principals, by id."""
-    return {row[0]: row[1] for row in conn.all(_NAMES, {"ids": sorted(ids)})} if ids else {}
+    return {row[0]: row[1] for some in in_parts(sorted(ids)) for row in conn.all(_NAMES, {"ids": some})}
 
 
 def any_enabled(conn: Connection, ids: Collection[UUID]) -> bool:
     """Whether one of these is a principal that is not disabled."""
-    return bool(ids) and conn.first(_ENABLED, {"ids": sorted(ids)}) is not None
+    return any(conn.first(_ENABLED, {"ids": some}) is not None for some in in_parts(sorted(ids)))
 
 
 def delete(conn: Connection, principal_id: UUID) -> None:

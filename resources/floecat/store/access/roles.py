@@ -29,6 +29,7 @@ __all__ = [
     "remove_everywhere",
     "remove_member",
     "roles",
+    "set_owner",
 ]
 
 roles: Final = sa.Table(
@@ -65,6 +66,9 @@ class RoleRow(msgspec.Struct, frozen=True):
 _OF_ACCOUNT: Final = roles.c.account_id == sa.bindparam("account_id")
 _INSERT: Final = sa.insert(roles)
 _DELETE: Final = sa.delete(roles).where(roles.c.id == sa.bindparam("id"))
+_SET_OWNER: Final = (
+    sa.update(roles).where(roles.c.id == sa.bindparam("role_id")).values(owner_id=sa.bindparam("owner"))
+)
 _LIST: Final = (
     sa.select(*roles.c)
     .where(_OF_ACCOUNT, roles.c.name > sa.bindparam("after"))
@@ -100,6 +104,11 @@ def insert(conn: Connection, row: RoleRow) -> None:
 def delete(conn: Connection, role_id: UUID) -> None:
     """Deletes a role with its members."""
     conn.change(_DELETE, {"id": role_id})
+
+
+def set_owner(conn: Connection, role_id: UUID, owner: UUID) -> None:
+    """Makes a principal or role the owner of a role."""
+    conn.change(_SET_OWNER, {"role_id": role_id, "owner": owner})
 
 
 def list_all(conn: Connection, account_id: UUID, after: str = "", limit: int = NO_LIMIT) -> list[RoleRow]:

@@ -21,6 +21,7 @@ from floecat.access.refusals import Refusals
 from floecat.auth.actors import Actor
 from floecat.auth.authorizer import AllowAll, Check, Privilege, Securable
 from floecat.auth.principals import Principal
+from floecat.catalog.declared_access import DeclaredAccess
 from floecat.commits.commit import CreateTable
 from floecat.commits.view_commits import CreateView
 from floecat.connectors.connector_service import NewConnector
@@ -266,6 +267,8 @@ def _operations() -> list[Operation]:
         op("access.roles.get", ("role",), (_ACCESS,)),
         op("access.roles.change_members", ("role",), (), _ROLES, keywords={"add": ["group:g"]}),
         op("access.roles.delete", ("role",), (), _ROLES),
+        op("catalog.access.export", (), (_ACCESS,)),
+        op("catalog.access.apply", (DeclaredAccess(),), _ROLES),
         op("access.principals.page", (None, 10), (_ACCESS,)),
         op("access.principals.get", ("ada",), (_ACCESS,)),
         op(

@@ -11,7 +11,16 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-__all__ = ["ProgramMissingError", "archive", "cache_folder", "jar", "java_home", "program", "python_with"]
+__all__ = [
+    "ProgramMissingError",
+    "archive",
+    "cache_folder",
+    "jar",
+    "java_home",
+    "node_modules",
+    "program",
+    "python_with",
+]
 
 _DOWNLOAD_S = 900
 _JVM_FOLDERS = ("/usr/lib/jvm", "/opt", "/Library/Java/JavaVirtualMachines")
@@ -140,3 +149,27 @@ def python_with(name: str, *requirements: str) -> Path:
             raise ProgramMissingError(f"pip could not bring {', '.join(requirements)}: {' '.join(said[-2:])}")
     (target / "installed").touch()
     return python
+
+
+def node_modules(name: str, *packages: str) -> Path:
+    """The folder `node_modules` of packages of npm.
+
+    Args:
+        name: of the folder in the cache, with the versions that are in it.
+        packages: as npm takes them.
+
+    Raises:
+        ProgramMissingError: Node is missing, or npm could not bring the packages.
+    """
+    npm = program("npm", "Debian's package npm has it")
+    target = cache_folder() / "node" / name
+    if not (target / "installed").exists():
+        target.mkdir(parents=True, exist_ok=True)
+        command = [str(npm), "install", "--prefix", str(target), "--no-audit", "--no-fund"]
+        command += ["--ignore-scripts", *packages]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False)
+        if done.returncode:
+            said = (done.stdout + done.stderr).strip().splitlines()
+            raise ProgramMissingError(f"npm could not bring {', '.join(packages)}: {' '.join(said[:2])}")
+        (target / "installed").touch()
+    return target / "node_modules"

@@ -148,7 +148,7 @@ def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
                 yield " ".join((*path, name)), command
 
 
-def _values(command: str, ids: Mapping[str, str], place: str) -> Mapping[str, str]:
+def _values(command: str, ids: Mapping[str, str], place: str, file: str) -> Mapping[str, str]:
     """Values of arguments by name: names and ids of what the other account has."""
     group, _, action = command.partition(" ")
     name = {"catalog": "floecat", "view": "inner.report", "connector": "lake"}.get(group, "inner.events")
@@ -163,6 +163,8 @@ def _values(command: str, ids: Mapping[str, str], place: str) -> Mapping[str, st
         "privilege": "read_table",
         "privileges": "read_table",
         "on": "table:inner.orders",
+        # what it names is not in this account
+        "file": file,
         "to": f"role:{ROLE}",
         "of": f"role:{ROLE}",
     }
@@ -184,6 +186,8 @@ def test_commands_on_another_account_see_and_change_nothing(
     ):
         client.post(path, json=sent_body, headers=foreign).raise_for_status()
     before = _state(client, owner, ids)
+    file = Path(settings.data_dir) / "access.yaml"
+    file.write_text(f"catalogs: {{floecat: {{owner: 'principal:{ADMIN}'}}}}\n")
     monkeypatch.setenv("FLOECAT_DATA_DIR", settings.data_dir)
     monkeypatch.setenv("FLOECAT_STORE_URL", str(settings.store.url))
     monkeypatch.setenv("NO_COLOR", "1")
@@ -193,7 +197,7 @@ def test_commands_on_another_account_see_and_change_nothing(
             continue
         parameters = {each.name: each for each in command.params}
         assert "account" in parameters, f"{name} is of no account"
-        values = _values(name, ids, place)
+        values = _values(name, ids, place, str(file))
         arguments = [
             values[each.name]
             for each in command.params

@@ -78,7 +78,12 @@ from floecat_rest.management.purges import (
     RetryPurgeController,
 )
 from floecat_rest.management.refusals import RefusalsController
-from floecat_rest.management.roles import RoleController, RoleMembersController, RolesController
+from floecat_rest.management.roles import (
+    BuiltInRolesController,
+    RoleController,
+    RoleMembersController,
+    RolesController,
+)
 from floecat_rest.management.statistics import (
     ConstraintBundlesController,
     ConstraintsController,
@@ -153,6 +158,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     PrincipalsController,
     PrincipalController,
     RolesController,
+    BuiltInRolesController,
     RoleController,
     RoleMembersController,
     *ACCESS_CONTROLLERS,

@@ -19,7 +19,7 @@ from floecat_rest.management.access_wire import (
 )
 from floecat_rest.management.controllers import ManagementController, listed_size
 
-__all__ = ["RoleController", "RoleMembersController", "RolesController"]
+__all__ = ["BuiltInRolesController", "RoleController", "RoleMembersController", "RolesController"]
 
 _ROLES: Final = "/management/v1/roles"
 _ROLE: Final = f"{_ROLES}/{{role:str}}"
@@ -43,6 +43,22 @@ class RolesController(ManagementController):
         """Creates a role, which its creator owns. Needs `manage_roles` on the account."""
         sent = request.read(body, CreateRoleRequest)
         return ChangesResponse(request.kernel.access.roles.create(request.actor, sent.name))
+
+
+class BuiltInRolesController(ManagementController):
+    """Roles that people expect."""
+
+    path = "/management/v1/built-in-roles"
+
+    @post(
+        operation_id="createBuiltInRoles", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True}
+    )
+    def create_built_in_roles(self, request: CatalogRequest) -> ChangesResponse:
+        """Creates operator, catalog-admin, engineer, analyst and worker where they are missing.
+
+        Needs all privileges on the account.
+        """
+        return ChangesResponse(request.kernel.access.built_in_roles.create(request.actor))
 
 
 class RoleController(ManagementController):

@@ -230,6 +230,7 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "createRole": OperationNotes(
         CreateRoleRequest, {"name": "marketing"}, {409: "A role of this name exists, or there are too many."}
     ),
+    "createBuiltInRoles": OperationNotes(errors={409: "There are too many roles, or grants on the account."}),
     "loadRole": OperationNotes(errors=_NO_ROLE),
     "dropRole": OperationNotes(errors=_NO_ROLE | {409: "Nobody could grant anything any more."}),
     "changeRoleMembers": OperationNotes(

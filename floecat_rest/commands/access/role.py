@@ -31,6 +31,14 @@ def create(kernel: Kernel, call: Call, role: RoleArgument) -> None:
 
 @app.command()
 @on_catalog
+def create_built_in(kernel: Kernel, call: Call) -> None:
+    """Create the roles operator, catalog-admin, engineer, analyst and worker; those that are there stay."""
+    for line in kernel.access.built_in_roles.create(call) or ["All are there"]:
+        print_plain(line)
+
+
+@app.command()
+@on_catalog
 def delete(kernel: Kernel, call: Call, role: RoleArgument) -> None:
     """Delete a role with its members and grants."""
     kernel.access.roles.delete(call, role)

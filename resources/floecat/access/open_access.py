@@ -9,6 +9,7 @@ from floecat.access.access_questions import AccessQuestions
 from floecat.access.access_service import AccessService
 from floecat.access.account_service import AccountService
 from floecat.access.authorizers import chosen_authorizer
+from floecat.access.built_in_roles import BuiltInRoles
 from floecat.access.changes import AccessChanges
 from floecat.access.principal_service import PrincipalService
 from floecat.access.refusals import Refusals, RefusingAuthorizer
@@ -38,6 +39,7 @@ class AccessServices:
     refusals: Refusals
     access: AccessService
     roles: RoleService
+    built_in_roles: BuiltInRoles
     principals: PrincipalService
     questions: AccessQuestions
     accounts: AccountService
@@ -97,11 +99,13 @@ def open_access(
         has_operators=auth.operators is not None,
         issuers=auth.issuers.keys(),
     )
+    access, role_service = AccessService(changes), RoleService(changes, stored)
     return AccessServices(
         RefusingAuthorizer(decides, refusals, hides=auth.hide_forbidden),
         refusals,
-        AccessService(changes),
-        RoleService(changes, stored),
+        access,
+        role_service,
+        BuiltInRoles(access, role_service),
         PrincipalService(changes),
         AccessQuestions(changes, stored),
         AccountService(store, clock),

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from floecat.access.built_in_roles import BUILT_IN_ROLES
 from floecat.access.changes import ACCOUNT
+from floecat.access.rights import with_implied
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.auth.principals import Principal
 from floecat.entries.calls import Call
@@ -324,3 +326,37 @@ def test_an_account_securable_is_named_without_a_catalog(lake: Lake) -> None:
     lake.grant("group:eng", P.READ_TABLE, on=Securable("account", ""))
     (grant,) = lake.questions.grants_to(lake.operator, "group:eng", None, 10).items
     assert grant.on == ACCOUNT
+
+
+def test_built_in_roles_are_made_once_and_then_as_any_other(lake: Lake) -> None:
+    made = lake.kernel.access.built_in_roles.create(lake.operator)
+    assert made[0] == "create role operator"
+    assert lake.kernel.access.built_in_roles.create(lake.operator) == []
+    lake.roles.change_members(lake.operator, "analyst", add=["group:eng"])
+    lake.roles.change_members(lake.operator, "operator", add=["principal:ada"])
+    bob, ada = lake.call("bob", "eng"), lake.call("ada")
+    lake.load(bob)
+    refused(lambda: lake.kernel.catalog.tables.drop(bob, T, purge=False), "drop_table")
+    lake.roles.change_members(ada, "engineer", add=["group:eng"])  # she has all, and is no owner of it
+    lake.kernel.catalog.tables.drop(lake.call("bob", "eng"), T, purge=False)
+    refused(lambda: lake.kernel.access.built_in_roles.create(bob), "on the account")
+    lake.revoke("role:analyst", P.READ_VIEW, on=ACCOUNT)
+    lake.roles.delete(lake.operator, "worker")
+    assert lake.kernel.access.built_in_roles.create(ada)[0] == "create role worker"
+    assert len(lake.questions.grants_to(lake.operator, "role:analyst", None, 100).items) == 3
+
+
+def test_built_in_roles_hold_each_other() -> None:
+    order = [
+        with_implied(BUILT_IN_ROLES[name]) for name in ("analyst", "engineer", "catalog-admin", "operator")
+    ]
+    assert all(less < more for less, more in itertools.pairwise(order))
+
+
+def test_the_history_has_an_end(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("floecat.store.access.grants.KEPT_CHANGES", 5)
+    for number in range(10):
+        lake.grant(f"group:g{number}", P.USE_CATALOG)
+    assert [each.change for each in lake.questions.history(lake.operator, None, 100).items] == [
+        f"grant use_catalog on catalog floecat to group:g{number}" for number in range(9, 4, -1)
+    ]

@@ -262,6 +262,7 @@ def _operations() -> list[Operation]:
         op("access.questions.grants_to", ("principal:ada", None, 10), (_ACCESS,)),
         op("access.questions.history", (None, 10), (_ACCESS,)),
         op("access.roles.create", ("role",), ((P.MANAGE_ROLES, ACCOUNT),)),
+        op("access.built_in_roles.create", (), _ROLES),
         op("access.roles.list", (), (_ACCESS,)),
         op("access.roles.page", (None, 10), (_ACCESS,)),
         op("access.roles.get", ("role",), (_ACCESS,)),

@@ -99,6 +99,7 @@ COMMANDS = (
     "principal delete",
     "role",
     "role create",
+    "role create-built-in",
     "role delete",
     "role add",
     "role remove",

@@ -34,6 +34,9 @@ __all__ = [
     "record",
 ]
 
+KEPT_CHANGES: Final = 100_000
+"""Changes of an account that its history has; the oldest go."""
+
 grants: Final = sa.Table(
     "grants",
     metadata,
@@ -119,6 +122,9 @@ _LOCK: Final = (
     .values(access_version=_accounts.c.access_version)
 )
 _RECORD: Final = sa.insert(_log)
+_FORGET: Final = sa.delete(_log).where(
+    _log.c.account_id == sa.bindparam("account_id"), _log.c.access_version <= sa.bindparam("last")
+)
 _HISTORY: Final = (
     sa.select(_log.c.access_version, _log.c.principal, _log.c.change, _log.c.changed_at_ms)
     .where(_log.c.account_id == sa.bindparam("account_id"), _log.c.access_version < sa.bindparam("before"))
@@ -202,6 +208,7 @@ def record(conn: Connection, account_id: UUID, principal: str, change: str, now_
         raise LookupError("no such account")
     values = {"account_id": account_id, "access_version": row[0], "principal": principal}
     conn.change(_RECORD, {**values, "change": change, "changed_at_ms": now_ms})
+    conn.change(_FORGET, {"account_id": account_id, "last": row[0] - KEPT_CHANGES})
     return int(row[0])
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "GrantResponse",
     "HistoryResponse",
     "ListGrantsResponse",
+    "ListMembersResponse",
     "ListPrincipalsResponse",
     "ListRolesResponse",
     "OwnAccessResponse",
@@ -86,19 +87,25 @@ class RoleResponse(msgspec.Struct, rename="kebab"):
     owner: str | None
     """Who changes its members, as `principal:NAME`."""
     created_at_ms: int
-    members: Sequence[str]
-    """As `principal:NAME`, `role:NAME` or `group:NAME`; empty in listings."""
 
     @classmethod
     def of(cls, found: Role) -> RoleResponse:
         """Renders a role."""
-        return cls(found.name, found.owner, found.created_at_ms, found.members)
+        return cls(found.name, found.owner, found.created_at_ms)
 
 
 class ListRolesResponse(msgspec.Struct, rename="kebab"):
     """Roles, by name."""
 
     roles: Sequence[RoleResponse]
+    next_page_token: str | None
+
+
+class ListMembersResponse(msgspec.Struct, rename="kebab"):
+    """Members of a role."""
+
+    members: Sequence[str]
+    """As `principal:NAME`, `role:NAME` or `group:NAME`."""
     next_page_token: str | None
 
 

@@ -14,6 +14,7 @@ from floecat_rest.management.access_wire import (
     ChangeMembersRequest,
     ChangesResponse,
     CreateRoleRequest,
+    ListMembersResponse,
     ListRolesResponse,
     RoleResponse,
 )
@@ -68,7 +69,7 @@ class RoleController(ManagementController):
 
     @get(operation_id="loadRole", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_role(self, request: CatalogRequest) -> RoleResponse:
-        """The role and its members. Needs `read_access` on the account."""
+        """The role. Needs `read_access` on the account."""
         return RoleResponse.of(request.kernel.access.roles.get(request.actor, _name(request)))
 
     @delete(operation_id="dropRole", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
@@ -81,6 +82,16 @@ class RoleMembersController(ManagementController):
     """The members of a role."""
 
     path = f"{_ROLE}/members"
+
+    @get(operation_id="listRoleMembers", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def list_role_members(
+        self, request: CatalogRequest, page_token: PageToken = None, page_size: PageSize = None
+    ) -> ListMembersResponse:
+        """The members of the role; at most 1,000. Needs `read_access` on the account."""
+        found = request.kernel.access.roles.members(
+            request.actor, _name(request), page_token, listed_size(page_size)
+        )
+        return ListMembersResponse(found.items, found.next_token)
 
     @post(operation_id="changeRoleMembers", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def change_role_members(self, request: CatalogRequest, body: RawBody) -> ChangesResponse:

@@ -233,6 +233,7 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "createBuiltInRoles": OperationNotes(errors={409: "There are too many roles, or grants on the account."}),
     "loadRole": OperationNotes(errors=_NO_ROLE),
     "dropRole": OperationNotes(errors=_NO_ROLE | {409: "Nobody could grant anything any more."}),
+    "listRoleMembers": OperationNotes(errors=_NO_ROLE),
     "changeRoleMembers": OperationNotes(
         ChangeMembersRequest,
         {"add": ["group:marketing", "principal:ada"]},

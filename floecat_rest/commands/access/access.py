@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -17,10 +17,12 @@ from floecat_rest.commands.options import JsonOption, on_catalog
 
 if TYPE_CHECKING:
     from floecat.access.access_questions import Grant
-    from floecat.entries.calls import Call
+    from floecat.entries.calls import Call, Page
     from floecat.runtime import Kernel
 
-__all__ = ["GranteeArgument", "PrincipalArgument", "app", "granted_to", "print_grants"]
+__all__ = ["GranteeArgument", "PrincipalArgument", "app", "every", "granted_to", "print_grants"]
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="access", help="Access: grants and owners; who may do what, and why.", no_args_is_help=True
@@ -228,11 +230,16 @@ def apply(
 
 def granted_to(kernel: Kernel, call: Call, grantee: str) -> Iterator[Grant]:
     """Everything that is granted to a grantee."""
-    token: str | None = ""
-    while token is not None:
-        found = kernel.access.questions.grants_to(call, grantee, token, 1000)
+    return every(lambda token: kernel.access.questions.grants_to(call, grantee, token, 1000))
+
+
+def every(page: Callable[[str | None], Page[T]]) -> Iterator[T]:
+    """The items of all pages."""
+    found = page(None)
+    yield from found.items
+    while found.next_token is not None:
+        found = page(found.next_token)
         yield from found.items
-        token = found.next_token
 
 
 def print_grants(found: Iterable[Grant]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from floecat_rest.commands.access.access import GranteeArgument, granted_to, print_grants
+from floecat_rest.commands.access.access import GranteeArgument, every, granted_to, print_grants
 from floecat_rest.commands.console import print_json, print_plain, print_rows
 from floecat_rest.commands.options import JsonOption, on_catalog
 
@@ -77,10 +78,11 @@ def list_roles(kernel: Kernel, call: Call, *, as_json: JsonOption = False) -> No
 def show(kernel: Kernel, call: Call, role: RoleArgument, *, as_json: JsonOption = False) -> None:
     """Show a role: its owner, its members, and what is granted to it."""
     found = kernel.access.roles.get(call, role)
+    members = tuple(every(lambda token: kernel.access.roles.members(call, role, token, 1000)))
     granted = granted_to(kernel, call, f"role:{role}")
     if as_json:
-        print_json([found])
+        print_json([msgspec.structs.replace(found, members=members)])
         return
     print_plain(f"owner: {found.owner or '-'}")
-    print_plain(f"members: {', '.join(found.members) or '-'}")
+    print_plain(f"members: {', '.join(members) or '-'}")
     print_grants(granted)

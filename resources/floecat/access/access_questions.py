@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 from uuid import UUID
@@ -10,9 +10,9 @@ from uuid import UUID
 import msgspec
 
 from floecat.access.changes import ACCOUNT, AccessChanges, GranteeNames, known_grantee, whole_path
-from floecat.access.memberships import of_roles, paths
+from floecat.access.memberships import of_roles, reached, way
 from floecat.access.paths import find_paths
-from floecat.access.rights import IMPLIED_BY, OWNER, Grantees, Reason, reasons
+from floecat.access.rights import IMPLIED_BY, OWNER, Reason, reasons
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.actors import Actor
 from floecat.auth.authorizer import Privilege, Securable
@@ -36,6 +36,8 @@ __all__ = [
 
 _FIRST: Final = UUID(int=0)
 _NEWEST: Final = 1 << 62
+_MOST_REASONS: Final = 100
+"""Reasons of an explanation that are told."""
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -102,27 +104,28 @@ class AccessQuestions:
         Raises:
             ForbiddenError: the actor may not read the access of the thing.
         """
-        account_id = actor.account_id
-        if principal.name != actor.principal.name:
+        if (principal.name, principal.groups) != (actor.principal.name, actor.principal.groups):
             actor.check((Privilege.READ_ACCESS, on))
             may_read = True
         else:
             (may_read,) = actor.allowed([(Privilege.READ_ACCESS, on)])
         with self._store.read() as conn:
-            version, (path,) = find_paths(conn, account_id, [on])
+            version, (path,) = find_paths(conn, actor.account_id, [on])
             grantees = self._authorizer.grantees(conn, principal, version or 0)
             if grantees.disabled:
                 return AccessExplanation(False, (f"{grantees.disabled} is disabled",))
             if self._authorizer.is_operator(principal):
                 return AccessExplanation(True, ("its token names the group of operators",))
             rows = grants.of_securables(conn, [place.id for place in path.places])
-            named = GranteeNames(conn, account_id, grantees.via)
-            found = [
-                _told(reason, path.steps[reason.step][0], grantees, named)
-                for reason in reasons(privilege, grantees, path.places, rows)
-            ]
+            found = list(islice(reasons(privilege, grantees, path.places, rows), _MOST_REASONS))
+            ways = [tuple(way(grantees.via, reason.grantee))[::-1] for reason in found]
+            named = GranteeNames(conn, {each for steps in ways for each in steps})
         if found:
-            return AccessExplanation(True, tuple(found))
+            told = (
+                _told(reason, path.steps[reason.step][0], named.path(steps))
+                for reason, steps in zip(found, ways, strict=True)
+            )
+            return AccessExplanation(True, tuple(told))
         needed = " or ".join([privilege, *sorted(IMPLIED_BY.get(privilege, ()))])
         if not may_read:
             return AccessExplanation(False, (f"{needed} is needed on {on}, or on what it is in",))
@@ -166,13 +169,14 @@ class AccessQuestions:
             edges = of_roles(roles.members(conn, account_id))
             implying = {OWNER, privilege, *(IMPLIED_BY.get(privilege, ()) if privilege else ())}
             holders = (
-                (members, granted, step)
+                (tuple(way(ends, member)), granted, step)
                 for grantee, granted, step in found
                 if privilege is None or granted in implying
-                for members in paths(edges, grantee)
+                for ends in (reached(edges, grantee),)
+                for member in ends
             )
             shown = list(islice(holders, limit))
-            named = GranteeNames(conn, account_id, {each for members, *_ in shown for each in members})
+            named = GranteeNames(conn, {each for members, *_ in shown for each in members})
         return [Holder(named.path(members), granted, step) for members, granted, step in shown]
 
     def grants_on(self, actor: Actor, on: Securable, token: str | None, limit: int) -> Page[Grant]:
@@ -188,7 +192,7 @@ class AccessQuestions:
             id = whole_path(conn, actor.account_id, on).places[-1].id
             after = page_tokens.decode(token, f"grants on {id}") if token else ""
             rows = [row for row in grants.of_securables(conn, [id]) if _place_of(row) > after]
-            items = self._described(conn, actor.account_id, rows[:limit], {id: on})
+            items = self._described(conn, rows[:limit], {id: on})
         is_last = len(rows) <= limit
         return Page(
             items, None if is_last else page_tokens.encode(_place_of(rows[limit - 1]), f"grants on {id}")
@@ -214,7 +218,7 @@ class AccessQuestions:
             )
             found = places.named(conn, {row.securable_id for row in rows[:limit]})
             things = {id: securable_of(place) for id, place in found.items()} | {account_id: ACCOUNT}
-            items = self._described(conn, account_id, rows[:limit], things)
+            items = self._described(conn, rows[:limit], things)
         last = rows[limit - 1] if len(rows) > limit else None
         next_token = page_tokens.encode(f"{last.securable_id} {last.privilege}", scope) if last else None
         return Page(items, next_token)
@@ -229,9 +233,7 @@ class AccessQuestions:
         actor.check((Privilege.READ_ACCESS, on))
         with self._store.read() as conn:
             owner = whole_path(conn, actor.account_id, on).places[-1].owner
-            return (
-                None if owner is None else GranteeNames(conn, actor.account_id, [str(owner)]).of(str(owner))
-            )
+            return None if owner is None else GranteeNames(conn, [str(owner)]).of(str(owner))
 
     def history(self, actor: Actor, token: str | None, limit: int) -> Page[AccessChange]:
         """A page of the changes of access in the account, the newest first.
@@ -250,9 +252,9 @@ class AccessQuestions:
         return Page(rows[:limit], next_token)
 
     def _described(
-        self, conn: Connection, account_id: UUID, rows: Sequence[GrantRow], things: dict[UUID, Securable]
+        self, conn: Connection, rows: Sequence[GrantRow], things: dict[UUID, Securable]
     ) -> list[Grant]:
-        named = GranteeNames(conn, account_id, {row.grantee for row in rows})
+        named = GranteeNames(conn, {row.grantee for row in rows})
         return [
             Grant(
                 named.of(row.grantee),
@@ -275,13 +277,6 @@ def _place_of(row: GrantRow) -> str:
     return f"{row.grantee} {row.privilege}"
 
 
-def _told(reason: Reason, step: Securable, grantees: Grantees, named: GranteeNames) -> str:
-    through = list(_through(reason.grantee, grantees))
+def _told(reason: Reason, step: Securable, through: str) -> str:
     what = "is owner of" if reason.privilege == OWNER else f"has {reason.privilege} on"
-    return f"{named.path(through[::-1])} {what} {step}"
-
-
-def _through(grantee: str | None, grantees: Grantees) -> Iterator[str]:
-    while grantee is not None:
-        yield grantee
-        grantee = grantees.via[grantee]
+    return f"{through} {what} {step}"

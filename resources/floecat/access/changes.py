@@ -8,7 +8,7 @@ from uuid import UUID
 
 import uuid_utils.compat as uuids
 
-from floecat.access.memberships import of_roles, paths
+from floecat.access.memberships import of_roles, reached
 from floecat.access.paths import Path, find_paths
 from floecat.access.rights import group
 from floecat.auth.actors import Actor
@@ -41,6 +41,10 @@ LONGEST_NAME: Final = 255
 
 _LONGEST_GRANTEE: Final = 600
 """Characters of the name of a principal, which a token may fill with 512 bytes, and of its issuer."""
+
+
+_LONGEST_PATH: Final = 20
+"""Names of a path that are told."""
 
 
 class _UndoneError(Exception):
@@ -148,7 +152,7 @@ class AccessChanges:
             if row.privilege == Privilege.MANAGE_GRANTS
         ]
         edges = of_roles(roles.members(conn, account_id)) if holders else {}
-        found = {path[0] for holder in holders for path in paths(edges, holder)}
+        found = reached(edges, *holders)
         if any(each.startswith(group("")) for each in found):
             return True
         return principals.any_enabled(conn, [UUID(each) for each in found])
@@ -157,11 +161,11 @@ class AccessChanges:
 class GranteeNames:
     """The names of grantees, for people."""
 
-    def __init__(self, conn: Connection, account_id: UUID, grantees: Iterable[str]) -> None:
-        """Reads those of some grantees, as the store writes them, and of all roles."""
-        self._names = {str(role.id): f"role:{role.name}" for role in roles.list_all(conn, account_id)}
-        unknown = {UUID(each) for each in grantees if each not in self._names and ":" not in each}
-        self._names |= {str(id): f"principal:{name}" for id, name in principals.names(conn, unknown).items()}
+    def __init__(self, conn: Connection, grantees: Iterable[str]) -> None:
+        """Reads those of some grantees, as the store writes them."""
+        ids = {UUID(each) for each in grantees if ":" not in each}
+        self._names = {str(id): f"principal:{name}" for id, name in principals.names(conn, ids).items()}
+        self._names |= {str(id): f"role:{name}" for id, name in roles.names(conn, ids).items()}
 
     def of(self, grantee: str) -> str:
         """A grantee as it is typed."""
@@ -172,8 +176,12 @@ class GranteeNames:
         return self._names.get(str(grantee))
 
     def path(self, members: Sequence[str]) -> str:
-        """A member with the roles that lead to what was granted."""
-        return " in ".join(map(self.of, members))
+        """A member with the roles that lead to what was granted; of many, the first and the last."""
+        if len(members) <= _LONGEST_PATH:
+            return " in ".join(map(self.of, members))
+        half = _LONGEST_PATH // 2
+        between = f"{len(members) - 2 * half} more roles"
+        return f"{self.path(members[:half])} in {between} in {self.path(members[-half:])}"
 
 
 def parse_grantee(text: str) -> tuple[str, str]:

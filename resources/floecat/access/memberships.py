@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-__all__ = ["Edges", "of_members", "of_roles", "paths"]
+__all__ = ["Edges", "of_members", "of_roles", "reached", "way"]
 
 Edges = Mapping[str, Sequence[str]]
 """Grantees as the store writes them, each with those that are one step away."""
@@ -36,16 +36,23 @@ def of_roles(members: Iterable[tuple[UUID, str]]) -> Edges:
     return found
 
 
-def paths(edges: Edges, start: str) -> Iterator[tuple[str, ...]]:
-    """The start, and all that edges lead to: each once, with a shortest path back to the start.
+def reached(edges: Edges, *starts: str) -> dict[str, str | None]:
+    """What edges lead to from some starts, each with the one before it on a shortest way; None at a start.
 
     However many ways there are between two roles, this takes a step for each edge.
     """
-    waiting: list[tuple[str, ...]] = [(start,)]
-    seen = {start}
-    for path in waiting:  # grows meanwhile
-        yield path
-        for end in edges.get(path[0], ()):
-            if end not in seen:
-                seen.add(end)
-                waiting.append((end, *path))
+    found: dict[str, str | None] = dict.fromkeys(starts)
+    waiting = list(found)
+    for each in waiting:  # grows meanwhile
+        for end in edges.get(each, ()):
+            if end not in found:
+                found[end] = each
+                waiting.append(end)
+    return found
+
+
+def way(found: Mapping[str, str | None], end: str | None) -> Iterator[str]:
+    """The steps from what was reached back to its start."""
+    while end is not None:
+        yield end
+        end = found[end]

@@ -10,7 +10,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.access.changes import ACCOUNT, LONGEST_NAME, AccessChanges, GranteeNames, role_of
-from floecat.access.memberships import of_members, paths
+from floecat.access.memberships import of_members, reached
 from floecat.access.paths import find_paths
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.actors import Actor
@@ -57,7 +57,7 @@ class RoleService:
         actor.check((Privilege.READ_ACCESS, ACCOUNT))
         with self._changes.store.read() as conn:
             rows = roles.list_all(conn, actor.account_id)
-            return _described(conn, actor.account_id, rows, roles.members(conn, actor.account_id))
+            return _described(conn, rows, roles.members(conn, actor.account_id))
 
     def page(self, actor: Actor, token: str | None, limit: int) -> Page[Role]:
         """A page of the roles of the account, by name, without their members.
@@ -71,12 +71,12 @@ class RoleService:
         after = page_tokens.decode(token, scope) if token else ""
         with self._changes.store.read() as conn:
             rows = roles.list_all(conn, actor.account_id, after, limit + 1)
-            items = _described(conn, actor.account_id, rows[:limit], ())
+            items = _described(conn, rows[:limit], ())
         next_token = page_tokens.encode(items[-1].name, scope) if len(rows) > limit else None
         return Page(items, next_token)
 
     def get(self, actor: Actor, name: str) -> Role:
-        """A role with its members.
+        """A role, without its members.
 
         Raises:
             ForbiddenError: the actor may not read access.
@@ -84,9 +84,27 @@ class RoleService:
         """
         actor.check((Privilege.READ_ACCESS, ACCOUNT))
         with self._changes.store.read() as conn:
-            row = role_of(conn, actor.account_id, name)
-            (role,) = _described(conn, actor.account_id, [row], roles.members(conn, actor.account_id))
+            (role,) = _described(conn, [role_of(conn, actor.account_id, name)], ())
         return role
+
+    def members(self, actor: Actor, name: str, token: str | None, limit: int) -> Page[str]:
+        """A page of the members of a role, as `principal:NAME`, `role:NAME` or `group:NAME`.
+
+        Raises:
+            ForbiddenError: the actor may not read access.
+            NotFoundError: there is no such role.
+            BadRequestError: the token is of another listing.
+        """
+        actor.check((Privilege.READ_ACCESS, ACCOUNT))
+        with self._changes.store.read() as conn:
+            row = role_of(conn, actor.account_id, name)
+            scope = f"members of {row.id}"
+            after = page_tokens.decode(token, scope) if token else ""
+            found = roles.members_of(conn, row.id, after, limit + 1)
+            named = GranteeNames(conn, found)
+        is_last = len(found) <= limit
+        next_token = None if is_last else page_tokens.encode(found[limit - 1], scope)
+        return Page([named.of(each) for each in found[:limit]], next_token)
 
     def create(self, actor: Actor, name: str) -> Sequence[str]:
         """Creates a role, which its creator owns. Returns the line of history.
@@ -144,7 +162,7 @@ class RoleService:
             row = change(conn)
             found = [line for each in removed for line in self.take_out(conn, row, each)]
             above = of_members(roles.members(conn, row.account_id))
-            within = {path[0] for path in paths(above, str(row.id))}
+            within = reached(above, str(row.id))
             for each in added:
                 if self._changes.grantee(conn, row.account_id, each) in within:
                     raise ConflictError(f"Role {name} would be a member of itself by {each}")
@@ -230,16 +248,14 @@ def check_role_name(name: str) -> None:
         raise BadRequestError(f"Invalid name of a role: {name[:LONGEST_NAME]!r}")
 
 
-def _described(
-    conn: Connection, account_id: UUID, rows: Sequence[RoleRow], members: Sequence[tuple[UUID, str]]
-) -> list[Role]:
+def _described(conn: Connection, rows: Sequence[RoleRow], members: Sequence[tuple[UUID, str]]) -> list[Role]:
     wanted = {row.id for row in rows}
     within: dict[UUID, list[str]] = {id: [] for id in wanted}
     for role_id, member in members:
         if role_id in wanted:
             within[role_id].append(member)
     owners = [str(row.owner_id) for row in rows if row.owner_id]
-    named = GranteeNames(conn, account_id, [*owners, *(each for found in within.values() for each in found)])
+    named = GranteeNames(conn, [*owners, *(each for found in within.values() for each in found)])
     return [
         Role(
             row.name,

@@ -113,7 +113,7 @@ class AccessDeclarations:
             yield from self._apply_roles(conn, actor, declared.roles, stored.roles or {})
         if declared.grants is not None:
             yield from self._apply_grants(conn, actor, declared.grants, stored.grants or {})
-        named = GranteeNames(conn, actor.account_id, {str(each) for each in owner_ids.values() if each})
+        named = GranteeNames(conn, {str(each) for each in owner_ids.values() if each})
         for on, owner in (declared.owners or {}).items():
             if named.known(owner_ids.get(on)) != owner:
                 yield from self._access.give(conn, actor.account_id, on, owner)
@@ -197,7 +197,6 @@ def _stored(conn: Connection, account_id: UUID, *, with_tables: bool) -> Declare
     owners = {each.owner for each in owned} | {row.owner_id for row in rows}
     named = GranteeNames(
         conn,
-        account_id,
         {row.grantee for row in granted} | {member for _, member in members} | set(map(str, owners - {None})),
     )
     within: defaultdict[UUID, set[str]] = defaultdict(set)

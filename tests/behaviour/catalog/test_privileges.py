@@ -266,6 +266,7 @@ def _operations() -> list[Operation]:
         op("access.roles.list", (), (_ACCESS,)),
         op("access.roles.page", (None, 10), (_ACCESS,)),
         op("access.roles.get", ("role",), (_ACCESS,)),
+        op("access.roles.members", ("role", None, 10), (_ACCESS,)),
         op("access.roles.change_members", ("role",), (), _ROLES, keywords={"add": ["group:g"]}),
         op("access.roles.delete", ("role",), (), _ROLES),
         op("catalog.access.export", (), (_ACCESS,)),

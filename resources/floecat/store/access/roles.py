@@ -6,6 +6,7 @@ a group of tokens.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
@@ -13,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 
 from floecat.store.database.connections import Connection
-from floecat.store.database.statements import LIMIT, NO_LIMIT, insert_if_absent
+from floecat.store.database.statements import LIMIT, NO_LIMIT, in_parts, insert_if_absent
 from floecat.store.schema import id_column, integer_column, metadata, name_column, owner_column
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "insert",
     "list_all",
     "members",
+    "members_of",
+    "names",
     "remove_everywhere",
     "remove_member",
     "roles",
@@ -76,6 +79,9 @@ _LIST: Final = (
     .limit(LIMIT)
 )
 _FIND: Final = sa.select(*roles.c).where(_OF_ACCOUNT, roles.c.name == sa.bindparam("name"))
+_NAMES: Final = sa.select(roles.c.id, roles.c.name).where(
+    roles.c.id.in_(sa.bindparam("ids", expanding=True, type_=sa.Uuid()))
+)
 _COUNT: Final = sa.select(sa.func.count()).select_from(roles).where(_OF_ACCOUNT)
 _ADD_MEMBER: Final = insert_if_absent(_members, _members.c.role_id, _members.c.member)
 _REMOVE_MEMBER: Final = sa.delete(_members).where(
@@ -86,6 +92,12 @@ _MEMBERS: Final = (
     sa.select(_members.c.role_id, _members.c.member)
     .join(roles, roles.c.id == _members.c.role_id)
     .where(_OF_ACCOUNT)
+)
+_MEMBERS_OF: Final = (
+    sa.select(_members.c.member)
+    .where(_members.c.role_id == sa.bindparam("id"), _members.c.member > sa.bindparam("after"))
+    .order_by(_members.c.member)
+    .limit(LIMIT)
 )
 _COUNT_MEMBERS: Final = sa.select(sa.func.count()).select_from(
     _members.join(roles, sa.and_(roles.c.id == _members.c.role_id, _OF_ACCOUNT))
@@ -104,6 +116,11 @@ def insert(conn: Connection, row: RoleRow) -> None:
 def delete(conn: Connection, role_id: UUID) -> None:
     """Deletes a role with its members."""
     conn.change(_DELETE, {"id": role_id})
+
+
+def names(conn: Connection, ids: Collection[UUID]) -> dict[UUID, str]:
+    """The names of roles, by id."""
+    return {row[0]: row[1] for some in in_parts(sorted(ids)) for row in conn.all(_NAMES, {"ids": some})}
 
 
 def set_owner(conn: Connection, role_id: UUID, owner: UUID) -> None:
@@ -147,6 +164,11 @@ def remove_everywhere(conn: Connection, member: str) -> None:
 def members(conn: Connection, account_id: UUID) -> list[tuple[UUID, str]]:
     """Every role of an account with each of its members."""
     return sorted((row[0], row[1]) for row in conn.all(_MEMBERS, {"account_id": account_id}))
+
+
+def members_of(conn: Connection, role_id: UUID, after: str, limit: int) -> list[str]:
+    """The members of a role that follow one, in order."""
+    return [row[0] for row in conn.all(_MEMBERS_OF, {"id": role_id, "after": after, "limit": limit})]
 
 
 def count_members(conn: Connection, account_id: UUID) -> int:

@@ -69,7 +69,7 @@ from floecat_rest.management.jobs import (
     JobsController,
     RetryJobController,
 )
-from floecat_rest.management.marks import PROTECTIONS
+from floecat_rest.management.marks import PROTECTIONS, DefinerController
 from floecat_rest.management.principals import PrincipalController, PrincipalsController
 from floecat_rest.management.purges import (
     CancelPurgeController,
@@ -143,6 +143,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     CaptureController,
     CancelCaptureController,
     *PROTECTIONS,
+    DefinerController,
     RefusalsController,
     ConnectorsController,
     ConnectorController,

@@ -17,7 +17,7 @@ from litestar.params import QueryParameter
 
 from floecat.auth.actors import Actor
 from floecat.auth.principals import Principal
-from floecat.entries.calls import IDEMPOTENCY_KEY, Call, LoadedTable, LoadedView, with_request_key
+from floecat.entries.calls import IDEMPOTENCY_KEY, Call, EntryKind, LoadedTable, LoadedView, with_request_key
 from floecat.errors import BadRequestError, FloecatError, IllegalArgumentError, UnavailableError
 from floecat.iceberg.values.json_checks import check_elements, check_json
 from floecat.identifiers.encoding import decode_segment
@@ -195,10 +195,29 @@ class CatalogRequest(Request[Principal, None, Any]):
 
     def parent(self, call: Call) -> Namespace | None:
         """The namespace of the query parameter `parent`; None if it is absent or empty."""
+        value = self._sent("parent")
+        return None if value is None else self.kernel.catalog.resolver.parent(call, value)
+
+    def through_views(self, call: Call, kind: EntryKind, read: TableIdentifier) -> Call:
+        """The call that reads something by the views of the query parameter `referenced-by`.
+
+        From who is not trusted with it, the parameter changes nothing.
+
+        Raises:
+            BadRequestError: it is malformed.
+        """
+        catalog = self.kernel.catalog
+        value = self._sent("referenced-by") if catalog.view_chains.trusts(call.principal) else None
+        if not value:
+            return call
+        return catalog.view_chains.through(call, catalog.resolver.chain(value), kind, read)
+
+    def _sent(self, parameter: str) -> str | None:
+        """The value of a parameter of the query, as it came over the wire."""
         for part in self.scope["query_string"].decode("latin-1").split("&"):
             name, _, value = part.partition("=")
-            if name == "parent":
-                return self.kernel.catalog.resolver.parent(call, value)
+            if name == parameter:
+                return value
         return None
 
     def read(self, body: bytes, kind: type[T]) -> T:

@@ -10,8 +10,10 @@ import msgspec
 from litestar import Controller, delete, get, post
 from litestar.params import RawBody
 
+from floecat.entries.calls import Call
 from floecat.errors import NoSuchPlanIdError
 from floecat.identifiers.encoding import decode_segment
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.plan_answers import PlanAnswer
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
@@ -41,8 +43,8 @@ class PlansController(Controller):
     def plan_table_scan(self, request: CatalogRequest, body: RawBody) -> Answer:
         """Plans a scan: its tasks, or how to get at them."""
         sent = request.read(body, PlanTableScan)
-        call = request.mutation(body)
-        answer = request.kernel.planning.plans.plan(call, request.entry(call), sent, _client(request))
+        call, name = _reading(request, request.mutation(body))
+        answer = request.kernel.planning.plans.plan(call, name, sent, _client(request))
         return _answered(request, answer, with_id=True)
 
 
@@ -55,15 +57,15 @@ class PlanController(Controller):
     @get(operation_id="fetchPlanningResult", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def fetch_planning_result(self, request: CatalogRequest) -> Answer:
         """The state and the result of a plan."""
-        call = request.call()
-        answer = request.kernel.planning.plans.result(call, request.entry(call), _plan_id(request))
+        call, name = _reading(request, request.call())
+        answer = request.kernel.planning.plans.result(call, name, _plan_id(request))
         return _answered(request, answer)
 
     @delete(operation_id="cancelPlanning", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_planning(self, request: CatalogRequest) -> None:
         """Ends a plan and frees what it takes."""
-        call = request.call()
-        request.kernel.planning.plans.cancel(call, request.entry(call), _plan_id(request))
+        call, name = _reading(request, request.call())
+        request.kernel.planning.plans.cancel(call, name, _plan_id(request))
 
 
 class ScanTasksController(Controller):
@@ -76,9 +78,15 @@ class ScanTasksController(Controller):
     def fetch_scan_tasks(self, request: CatalogRequest, body: RawBody) -> Answer:
         """The file scan tasks of a plan task."""
         sent = request.read(body, FetchScanTasksRequest)
-        call = request.mutation(body)
-        fields = request.kernel.planning.tasks.fetch(call, request.entry(call), sent.plan_task)
+        call, name = _reading(request, request.mutation(body))
+        fields = request.kernel.planning.tasks.fetch(call, name, sent.plan_task)
         return Answer(200, b"{%b}" % fields)
+
+
+def _reading(request: CatalogRequest, call: Call) -> tuple[Call, TableIdentifier]:
+    """The call that reads the table, and its name; engines send `referenced-by` to plan, too."""
+    name = request.entry(call)
+    return request.through_views(call, "table", name), name
 
 
 def _client(request: CatalogRequest) -> PlanClient:

@@ -128,10 +128,11 @@ def _drop(request: CatalogRequest, *, purge: bool) -> None:
 def _load(request: CatalogRequest, snapshots: str) -> DocumentResponse | Callable[[], DocumentResponse]:
     """The answer, or what makes it where that takes long."""
     call = request.call()
+    name = request.entry(call)
     start = partial(
         request.kernel.catalog.loader.start,
-        call,
-        request.entry(call),
+        request.through_views(call, "table", name),
+        name,
         snapshots,
         request.header_list(b"if-none-match"),
     )

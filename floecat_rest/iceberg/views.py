@@ -56,7 +56,9 @@ class ViewController(Controller):
     def load_view(self, request: CatalogRequest) -> DocumentResponse:
         """The view with its metadata document."""
         call = request.call()
-        return request.view_answer(request.kernel.catalog.views.load(call, request.entry(call, "view")))
+        name = request.entry(call, "view")
+        reading = request.through_views(call, "view", name)
+        return request.view_answer(request.kernel.catalog.views.load(reading, name))
 
     @head(
         operation_id="viewExists",

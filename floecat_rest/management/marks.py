@@ -1,4 +1,4 @@
-"""Protection of catalogs, namespaces, tables and views from removal."""
+"""Protection of catalogs, namespaces, tables and views from removal, and the definers of views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest
 from floecat_rest.management.controllers import ManagementController
 
-__all__ = ["PROTECTIONS", "ProtectionResponse"]
+__all__ = ["PROTECTIONS", "DefinerController", "DefinerResponse", "ProtectionResponse"]
 
 _CATALOG = "/management/v1/catalogs/{catalog:str}"
 _NAMESPACE = f"{_CATALOG}/namespaces/{{namespace:str}}"
@@ -58,6 +58,38 @@ PROTECTIONS = [
     _controller("Table", f"{_NAMESPACE}/tables/{{table:str}}"),
     _controller("View", f"{_NAMESPACE}/views/{{view:str}}"),
 ]
+
+
+class DefinerResponse(msgspec.Struct, rename="kebab"):
+    """With whose rights a view reads."""
+
+    definer: bool
+    """Whether with those of its owner, where an engine that is trusted reads through it."""
+
+
+class DefinerController(ManagementController):
+    """Views that read with the rights of their owner."""
+
+    path = f"{_NAMESPACE}/views/{{view:str}}/definer"
+
+    @get(operation_id="loadViewDefiner", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def load_definer(self, request: CatalogRequest) -> DefinerResponse:
+        """Whether the view reads with the rights of its owner."""
+        call = request.call()
+        return DefinerResponse(request.kernel.catalog.marks.is_definer(call, request.entry(call, "view")))
+
+    @put(operation_id="setViewDefiner", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def set_definer(self, request: CatalogRequest) -> DefinerResponse:
+        """Has the view read with the rights of its owner; only the owner sets that."""
+        call = request.call()
+        request.kernel.catalog.marks.set_definer(call, request.entry(call, "view"), definer=True)
+        return DefinerResponse(True)
+
+    @delete(operation_id="clearViewDefiner", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def clear_definer(self, request: CatalogRequest) -> None:
+        """Has the view read with the rights of who reads it, which is the default."""
+        call = request.call()
+        request.kernel.catalog.marks.set_definer(call, request.entry(call, "view"), definer=False)
 
 
 def _named(request: CatalogRequest, call: Call) -> Securable:

@@ -132,6 +132,10 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         for kind in ("Catalog", "Namespace", "Table", "View")
     },
     "listRefusals": OperationNotes(),
+    **{
+        operation: OperationNotes(errors={404: "The catalog or the view does not exist."})
+        for operation in ("loadViewDefiner", "setViewDefiner", "clearViewDefiner")
+    },
     "explainPlan": OperationNotes(
         ExplainRequest,
         {"filter": "id > 10"},

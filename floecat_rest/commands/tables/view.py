@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -55,7 +55,7 @@ def show(kernel: Kernel, call: Call, name: TableArgument, *, as_json: JsonOption
     if as_json:
         print_json([{"metadata-location": found.metadata_location, "metadata": msgspec.Raw(found.metadata)}])
         return
-    metadata = ViewMetadata.parse(found.metadata)
+    metadata, marks = ViewMetadata.parse(found.metadata), kernel.catalog.marks
     current = metadata.current_version
     schema = parse_schema(metadata.current_schema.encoded)
     print_rows(
@@ -66,6 +66,8 @@ def show(kernel: Kernel, call: Call, name: TableArgument, *, as_json: JsonOption
             ("metadata file", found.metadata_location),
             ("version", f"{current.version_id} of {len(metadata.versions)}"),
             ("updated", written_time(current.timestamp_ms)),
+            ("protected", "yes" if marks.is_protected(call, call.on_entry("view", name)) else "no"),
+            ("reads with the rights of", "its owner" if marks.is_definer(call, name) else "who reads it"),
             ("default catalog", current.default_catalog or "-"),
             ("default namespace", written(current.default_namespace) or "-"),
             *((f"property {key}", value) for key, value in sorted(metadata.properties.items())),
@@ -83,3 +85,17 @@ def show(kernel: Kernel, call: Call, name: TableArgument, *, as_json: JsonOption
         out.print()
         print_plain(f"SQL of {each.dialect}:" if each.sql else f"{each.type}, which is not SQL")
         print_plain(each.sql or "")
+
+
+@app.command()
+@on_catalog
+def definer(
+    kernel: Kernel,
+    call: Call,
+    name: TableArgument,
+    *,
+    off: Annotated[bool, typer.Option("--off", help="With those of who reads it, the default.")] = False,
+) -> None:
+    """Have a view read with the rights of its owner, where an engine that is trusted reads through it."""
+    kernel.catalog.marks.set_definer(call, name, definer=not off)
+    print_plain(f"View {written(name)} reads with the rights of {'who reads it' if off else 'its owner'}")

@@ -142,6 +142,14 @@ class RefusingAuthorizer(Authorizer):
         """As the other one says."""
         return self._decides.owner(conn, principal)
 
+    def owns(self, conn: Connection, principal: Principal, owner_id: UUID, /) -> bool:
+        """As the other one says."""
+        return self._decides.owns(conn, principal, owner_id)
+
+    def as_owner(self, conn: Connection, account_id: UUID, owner_id: UUID, /) -> Principal:
+        """As the other one says."""
+        return self._decides.as_owner(conn, account_id, owner_id)
+
     def close(self) -> None:
         """Closes the other one."""
         self._decides.close()

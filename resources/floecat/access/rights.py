@@ -71,7 +71,8 @@ class Grantees(msgspec.Struct, frozen=True):
         roles: defaultdict[str, list[str]] = defaultdict(list)
         for role_id, member in members:
             roles[member].append(str(role_id))
-        found: dict[str, str | None] = {} if row is None else {str(row.id): None}
+        own = principal.owner_id or (None if row is None else row.id)
+        found: dict[str, str | None] = {} if own is None else {str(own): None}
         found |= dict.fromkeys(map(group, principal.groups))
         waiting = list(found)
         for grantee in waiting:  # grows meanwhile

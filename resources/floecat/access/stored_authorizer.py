@@ -10,6 +10,7 @@ from uuid import UUID
 
 import uuid_utils.compat as uuids
 
+from floecat.access.changes import GranteeNames
 from floecat.access.paths import Path, find_paths
 from floecat.access.rights import ALL, Grantees, held, with_implied
 from floecat.auth.authorizer import Authorizer, Check, FoundSecurable, Securable
@@ -93,6 +94,20 @@ class StoredAuthorizer(Authorizer):
         row = principals.find(conn, principal.account_id, principal.name) or self._make_row(conn, principal)
         return None if row is None else row.id
 
+    def owns(self, conn: Connection, principal: Principal, owner_id: UUID, /) -> bool:
+        """See `Authorizer.owns`."""
+        if self._auth.authorizer == "allow-all" or self.is_operator(principal):
+            return True
+        version = accounts.version(conn, principal.account_id)
+        return owner_id in self._enabled(conn, principal, version or 0).ids
+
+    def as_owner(self, conn: Connection, account_id: UUID, owner_id: UUID, /) -> Principal:
+        """See `Authorizer.as_owner`."""
+        name = GranteeNames(conn, [str(owner_id)]).of(str(owner_id))
+        # who is gone has no rights, not even to what it owned
+        known = owner_id if ":" in name else UUID(int=0)
+        return Principal(name.removeprefix("principal:"), account_id, owner_id=known)
+
     def log_in(self, principal: Principal) -> None:
         """Makes the row of a principal whose token was verified, unless it is there or the settings say no.
 
@@ -136,6 +151,8 @@ class StoredAuthorizer(Authorizer):
 
         def made() -> Grantees:
             account_disabled, row = principals.standing(conn, account, principal.name)
+            if principal.owner_id is not None and row is not None and row.id != principal.owner_id:
+                row = None  # of a role, which has the name of a principal
             if account_disabled or (row is not None and row.disabled):
                 who = "The account" if account_disabled else f"Principal {principal.name}"
                 return Grantees({}, frozenset(), disabled=who)
@@ -250,8 +267,8 @@ class StoredAuthorizer(Authorizer):
         return kept
 
 
-def _key(principal: Principal) -> tuple[str, tuple[str, ...]]:
-    return principal.name, principal.groups
+def _key(principal: Principal) -> tuple[str, tuple[str, ...], UUID | None]:
+    return principal.name, principal.groups, principal.owner_id
 
 
 def _size(principal: Principal) -> int:

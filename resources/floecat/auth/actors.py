@@ -49,6 +49,10 @@ class Actor(msgspec.Struct, frozen=True):
         """Whether the principal has each of the privileges."""
         return self.authorizer.allowed(self.principal, checks)
 
+    def owns(self, conn: Connection, owner_id: UUID | None) -> bool:
+        """Whether the principal is an owner, a member of it, or may do everything; nobody owns for None."""
+        return owner_id is not None and self.authorizer.owns(conn, self.principal, owner_id)
+
     def owner(self, conn: Connection) -> UUID | None:
         """The owner of what the principal creates, in the transaction that creates it."""
         return self.authorizer.owner(conn, self.principal)

@@ -162,6 +162,14 @@ class Authorizer(Protocol):
         """The owner of what a principal creates, asked in the transaction that creates it."""
         ...
 
+    def owns(self, conn: Connection, principal: Principal, owner_id: UUID, /) -> bool:
+        """Whether a principal is the owner, or a member of it, or may do everything in its account."""
+        return self.owner(conn, principal) == owner_id
+
+    def as_owner(self, _conn: Connection, account_id: UUID, owner_id: UUID, /) -> Principal:
+        """The owner, to be asked about: with its roles, and without groups, which only its tokens name."""
+        return Principal(f"owner {owner_id}", account_id, owner_id=owner_id)
+
     def refusal(self, principal: Principal, check: Check, /) -> FloecatError:
         """The error for a privilege that a principal does not have."""
         privilege, securable = check
@@ -189,8 +197,12 @@ class AllowAll(Authorizer):
         return (True,) * len(checks)
 
     def owner(self, _conn: Connection, _principal: Principal, /) -> UUID | None:
-        """Nobody: there is nothing that only an owner may do."""
+        """Nobody: everybody may do what only an owner may."""
         return None
+
+    def owns(self, _conn: Connection, _principal: Principal, _owner_id: UUID, /) -> bool:
+        """Always."""
+        return True
 
     def kept_by(self, principal: Principal, /) -> Hashable | None:
         """The account."""

@@ -25,6 +25,14 @@ class Principal(msgspec.Struct, frozen=True):
     """Groups that the token names, verified and `qualified`. A role of Floecat may have them as members."""
     issuer: str = ""
     """Name of the issuer of the token in the settings (`floecat.auth.issuers`); empty for `floecat.oidc`."""
+    owner_id: UUID | None = None
+    """Id of the principal or role where somebody is asked about as an owner, and not by a token."""
+
+    @property
+    def clients(self) -> frozenset[str]:
+        """The client that the token was given to (claims `azp` and `client_id`), `qualified`."""
+        named = (self.claims.get(claim) for claim in ("azp", "client_id"))
+        return frozenset(qualified(self.issuer, name) for name in named if isinstance(name, str))
 
 
 def qualified(issuer: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What is set on a thing beside its metadata: that it is protected from removal."""
+"""What is set on a thing beside its metadata: that it is protected, and with whose rights a view reads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from floecat.access.paths import Path, find_paths
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.clock import Clock
 from floecat.entries.calls import Call
+from floecat.entries.names import check_owns_view, existing_entry, missing_view
 from floecat.errors import BadRequestError, NotFoundError
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.access import grants, places
-from floecat.store.access.places import Flag
 from floecat.store.database.engine import Connection, Store
+from floecat.store.entries import tables
 
 __all__ = ["Marks"]
 
@@ -45,19 +47,53 @@ class Marks:
             NotFoundError: it does not exist.
         """
         call.check((Privilege.MANAGE_PROTECTION, on))
-        told = f"{'protect' if protected else 'unprotect'} {on}"
-        return self._set(call, on, "protected", told, value=protected)
-
-    def _set(self, call: Call, on: Securable, flag: Flag, told: str, *, value: bool) -> bool:
-        account_id = call.catalog.account_id
+        account_id = call.account_id
 
         def work(conn: Connection) -> bool:
             grants.lock(conn, account_id)
             place = _whole(conn, call, on).places[-1]
-            changed = places.set_flag(conn, on.kind, place.id, flag, value=value)
+            changed = places.set_flag(conn, on.kind, place.id, "protected", value=protected)
             if changed:
+                told = f"{'protect' if protected else 'unprotect'} {on}"
                 grants.record(conn, account_id, call.principal.name, told, self._clock.now_ms())
             return changed
+
+        return self._store.run(work)
+
+    def is_definer(self, call: Call, view: TableIdentifier) -> bool:
+        """Whether a view reads with the rights of its owner (its definer), and not of who reads it.
+
+        Raises:
+            ForbiddenError: the principal may not read it.
+            NoSuchViewError: it does not exist.
+        """
+        return existing_entry(self._store, call, "view", view, Privilege.READ_VIEW).definer
+
+    def set_definer(self, call: Call, view: TableIdentifier, *, definer: bool) -> bool:
+        """Has a view read with the rights of its owner, or of who reads it.
+
+        Returns:
+            Whether it was otherwise before.
+
+        Raises:
+            ForbiddenError: the principal may not write the view, or does not own it.
+            NoSuchViewError: it does not exist.
+        """
+        call.check((Privilege.WRITE_VIEW, call.on_entry("view", view)))
+        told = f"view {view} of catalog {call.catalog.name} reads with the rights of its "
+
+        def work(conn: Connection) -> bool:
+            grants.lock(conn, call.account_id)
+            row = tables.find(conn, call.catalog.id, view)
+            if row is None or row.kind != "view":
+                raise missing_view(view)
+            if row.definer == definer:
+                return False
+            check_owns_view(conn, call, view, row.owner_id)
+            places.set_flag(conn, "view", row.id, "definer", value=definer)
+            change = told + ("owner" if definer else "readers")
+            grants.record(conn, call.account_id, call.principal.name, change, self._clock.now_ms())
+            return True
 
         return self._store.run(work)
 

@@ -16,6 +16,7 @@ from floecat.catalog.namespaces import NamespaceService
 from floecat.catalog.recent_loads import RecentLoads
 from floecat.catalog.replayed_answers import TableAnswers
 from floecat.catalog.tables import TableService
+from floecat.catalog.view_chains import ViewChains
 from floecat.catalog.views import ViewService
 from floecat.entries.drops_and_renames import DropsAndRenames
 from floecat.entries.formats import TableFormats
@@ -40,6 +41,7 @@ class CatalogServices:
     directory: CatalogDirectory
     marks: Marks
     access: AccessDeclarations
+    view_chains: ViewChains
     calls: CallContext
     resolver: Resolver
     namespaces: NamespaceService
@@ -114,6 +116,7 @@ def open_catalog(
         marks=Marks(store, parts.clock),
         access=AccessDeclarations(access.access, access.roles, catalogs),
         calls=CallContext(catalogs, access.authorizer),
+        view_chains=ViewChains(store, parts.entries, settings.auth.trusted_engines),
         resolver=Resolver(store, separator),
         namespaces=NamespaceService(
             store,

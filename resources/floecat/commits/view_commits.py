@@ -15,7 +15,7 @@ from floecat.catalog.replayed_answers import ViewAnswer
 from floecat.commits.table_registration import read_metadata_file
 from floecat.entries.calls import Call, LoadedView
 from floecat.entries.entry_locations import check_locations, chosen_location
-from floecat.entries.names import missing_view, namespace_for
+from floecat.entries.names import check_owns_view, missing_view, namespace_for
 from floecat.entries.open_entries import EntryParts
 from floecat.entries.prepared_changes import AnyPrepared, Prepared
 from floecat.iceberg.metadata.properties import metadata_version
@@ -97,7 +97,8 @@ class ViewCommitService:
         """Applies updates to a view.
 
         Raises:
-            ForbiddenError: the principal may not write the view.
+            ForbiddenError: the principal may not write the view, or does not own it where it reads with the
+                rights of its owner.
             NoSuchViewError: the view does not exist.
             CommitFailedError: a requirement does not hold on the newest metadata.
             IllegalArgumentError: an update breaks the view specification.
@@ -108,6 +109,9 @@ class ViewCommitService:
             entry = self._entries.find_view(call, identifier, Privilege.WRITE_VIEW)
             if entry is None:
                 raise missing_view(identifier)
+            if entry.row.definer:
+                with self._store.read() as conn:
+                    check_owns_view(conn, call, identifier, entry.row.owner_id)
             base = entry.document.parsed()
             check_view_requirements(requirements, base)
             applied = apply_view_updates(base, updates, now_ms=self._clock.now_ms())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
+from uuid import UUID
 
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.entries.calls import Call, EntryKind
@@ -15,6 +16,7 @@ from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
     ConflictError,
+    ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
@@ -23,12 +25,13 @@ from floecat.identifiers.encoding import NamespaceSeparator, decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 from floecat.store.catalogs import namespaces
 from floecat.store.catalogs.namespaces import NamespaceRow
-from floecat.store.database.engine import Store
+from floecat.store.database.engine import Connection, Store
 from floecat.store.entries import tables
 from floecat.store.entries.tables import EntryRow
 
 __all__ = [
     "Resolver",
+    "check_owns_view",
     "existing_entry",
     "existing_namespace",
     "missing_entry",
@@ -40,6 +43,9 @@ __all__ = [
     "namespace_row",
     "protected",
 ]
+
+
+_LONGEST_CHAIN = 16
 
 
 class Resolver:
@@ -101,6 +107,28 @@ class Resolver:
         """
         levels = self._separator.split_parameter(value)
         return self._existing(call, _encoded_once_or_twice(levels)) if levels else None
+
+    def chain(self, value: str) -> Sequence[TableIdentifier]:
+        """The views of the query parameter `referenced-by`, the outermost first.
+
+        Args:
+            value: as it came over the wire: commas stand between views, and their names have encoded ones.
+
+        Raises:
+            BadRequestError: there are too many, one has no namespace, or is not valid percent-encoded UTF-8.
+        """
+        views = value.split(",")
+        if len(views) > _LONGEST_CHAIN:
+            raise BadRequestError(f"Invalid referenced-by: more than {_LONGEST_CHAIN} views")
+        return [self._view(each) for each in views]
+
+    def _view(self, value: str) -> TableIdentifier:
+        # encoded as a segment of a path, and a plus as in a query
+        encoded = self._separator.split_levels(value.replace("+", " "))
+        levels = [decode_segment(each).literal for each in encoded]
+        if len(levels) < 2 or not all(levels):
+            raise BadRequestError("Invalid referenced-by: a view is its namespace, a separator and its name")
+        return TableIdentifier(tuple(levels[:-1]), levels[-1])
 
     def _existing(self, call: Call, candidates: Sequence[Namespace]) -> Namespace:
         if len(candidates) > 1:
@@ -176,6 +204,20 @@ def existing_entry(
     if row is None or row.kind != kind:
         raise missing_entry(kind, identifier)
     return row
+
+
+def check_owns_view(conn: Connection, call: Call, view: TableIdentifier, owner_id: UUID | None) -> None:
+    """Refuses who does not own a view what only its owner does.
+
+    Raises:
+        ForbiddenError: the principal does not own it.
+    """
+    if not call.owns(conn, owner_id):
+        who = "Nobody owns" if owner_id is None else f"{call.principal.name} does not own"
+        raise ForbiddenError(
+            f"{who} view {view}: only the owner of a view lets it read with the rights of its owner, and"
+            " changes one that does"
+        )
 
 
 def missing_namespace(namespace: Namespace) -> NoSuchNamespaceError:

@@ -281,6 +281,8 @@ def _operations() -> list[Operation]:
         ),
         op("access.principals.delete", ("bob",), ((P.MANAGE_PRINCIPALS, ACCOUNT),)),
         op("catalog.marks.is_protected", (on("t"),), ((P.READ_ACCESS, on("t")),)),
+        op("catalog.marks.is_definer", (v,), ((P.READ_VIEW, view("v")),)),
+        op("catalog.marks.set_definer", (v,), ((P.WRITE_VIEW, view("v")),), keywords={"definer": False}),
         op("access.refusals.newest", (10,), ((P.READ_ACCESS, ACCOUNT),)),
         op("catalog.views.list", (NS, PAGE), ((P.USE_SCHEMA, ns()),), ((P.LIST_VIEW, view("v")),)),
         op("catalog.views.list_all", (), (), ((P.LIST_VIEW, view("v")),)),
@@ -374,6 +376,8 @@ _ASK_NOTHING = {
     "catalog.answers.document",
     "catalog.answers.of_table",
     "parts.writes.apply",
+    # whoever reads asks: `tests/behaviour/catalog/test_definers.py`
+    "catalog.view_chains.through",
 }
 _AS_ANOTHER = {
     # below: they are the fast loads

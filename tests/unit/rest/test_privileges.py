@@ -13,12 +13,16 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from litestar.testing import TestClient
 
+from floecat.auth.actors import Actor
 from floecat.auth.authorizer import Privilege, Securable
+from floecat.auth.principals import Principal
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import GatewaySettings, OidcSettings, Settings, StorageSettings, StoreSettings
+from floecat.settings.groups.process import AuthSettings
 from floecat_rest.app import create_app
 from tests.grants import Grants
 from tests.unit.rest.conftest import SCHEMA
+from tests.view_documents import view_version
 
 KEY = RSAKey.generate_key(2048)
 TABLES = "/v1/floecat/namespaces/ns/tables"
@@ -167,3 +171,61 @@ def test_in_dev_mode_everybody_may_do_everything(settings: Settings) -> None:
     ) as client:
         assert client.post("/v1/namespaces", json={"namespace": ["dev"]}).is_success
         assert client.get("/v1/namespaces/dev").is_success
+
+
+@pytest.fixture
+def engine(settings: Settings, kernel: Kernel) -> Iterator[TestClient[Any]]:
+    """A service with grants of the store, which trusts the client `trino`; `v` of ada reads `t`."""
+    chosen = msgspec.structs.replace(
+        settings, auth=AuthSettings(authorizer="grants", operators="ops", trusted_engines=("trino",))
+    )
+    opened = Kernel(chosen, kernel.store, kernel.files, kernel.clock)
+    operator = Actor(
+        Principal("op", settings.gateway.default_account_id, groups=("ops",)), opened.access.authorizer
+    )
+
+    def grant(to: str, securable: Securable, *privileges: Privilege) -> None:
+        opened.access.access.grant(operator, privileges, securable, f"principal:{to}")
+
+    with TestClient(create_app(chosen, opened), base_url="http://127.0.0.1") as running:
+        ops = token(settings, "op", roles=["ops"])
+        assert running.post("/v1/namespaces", json={"namespace": ["ns"]}, headers=ops).is_success
+        assert running.post(TABLES, json={"name": "t", "schema": SCHEMA}, headers=ops).is_success
+        for name in ("ada", "eve"):
+            grant(name, Securable("catalog", "floecat"), Privilege.USE_CATALOG)
+        grant("ada", Securable("namespace", "floecat", ("ns",)), Privilege.CREATE_VIEW)
+        grant("ada", READ[1], Privilege.READ_TABLE)
+        version = view_version() | {
+            "representations": [{"type": "sql", "sql": "SELECT * FROM t", "dialect": "trino"}]
+        }
+        view = {"name": "v", "schema": SCHEMA, "view-version": version, "properties": {}}
+        made = running.post("/v1/floecat/namespaces/ns/views", json=view, headers=token(settings, "ada"))
+        assert made.is_success, made.text
+        grant("eve", Securable("view", "floecat", ("ns",), "v"), Privilege.READ_VIEW)
+        yield running
+    opened.close()
+
+
+def test_an_engine_that_is_trusted_reads_through_a_view(engine: TestClient[Any], settings: Settings) -> None:
+    ada, eve = token(settings, "ada"), token(settings, "eve", azp="trino")
+    other = token(settings, "eve", azp="other")
+    definer = "/management/v1/catalogs/floecat/namespaces/ns/views/v/definer"
+    through = "?referenced-by=ns%1Fv"
+    plan = f"{TABLES}/t/plan{through}"
+    assert engine.get(f"{TABLES}/t{through}", headers=eve).status_code == 403
+    assert engine.get(definer, headers=eve).json() == {"definer": False}
+    assert engine.put(definer, headers=eve).status_code == 403
+    assert engine.put(definer, headers=ada).json() == {"definer": True}
+    for _ in range(2):  # also once it is in memory
+        for query in (through, f"{through}&snapshots=refs", f"?snapshots=all&{through[1:]}"):
+            assert engine.get(f"{TABLES}/t{query}", headers=eve).status_code == 200
+        refused = engine.get(f"{TABLES}/t", headers=eve)
+        assert refused.status_code == 403
+        assert engine.get(f"{TABLES}/t{through}", headers=other).status_code == 403
+    assert engine.post(plan, json={}, headers=eve).status_code == 200
+    assert engine.post(plan, json={}, headers=other).status_code == 403
+    wrong = engine.get(f"{TABLES}/t?referenced-by=v", headers=eve)
+    assert (wrong.status_code, wrong.json()["error"]["type"]) == (400, "BadRequestException")
+    assert engine.get(f"{TABLES}/t?referenced-by=v", headers=other).status_code == 403  # it is not read
+    assert engine.delete(definer, headers=ada).status_code == 204
+    assert engine.get(f"{TABLES}/t{through}", headers=eve).status_code == 403

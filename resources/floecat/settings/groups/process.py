@@ -16,6 +16,7 @@ from floecat.settings.kinds import (
     integer,
     size,
     text,
+    text_list,
     text_or_texts,
 )
 
@@ -126,6 +127,10 @@ class AuthSettings(SettingsGroup, frozen=True, kw_only=True):
     group `floecat.authorizers`. In `auth-mode=dev` everybody may do everything."""
 
     opa: OpaSettings = OpaSettings()
+
+    trusted_engines: Annotated[tuple[str, ...], text_list()] = ()
+    """Engines whose word is taken for the views through which they read (`referenced-by`): names of
+    principals, or of the clients of their tokens (claims `azp` and `client_id`)."""
 
     hide_forbidden: Annotated[bool, boolean()] = False
     """What a principal may not know of is answered 404, as if it were missing, and not 403."""

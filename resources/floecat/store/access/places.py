@@ -120,7 +120,10 @@ _OWNED: Final = {
     "view": _entries,
 }
 _SET_OWNER: Final = {
-    kind: sa.update(table).where(table.c.id == sa.bindparam("place")).values(owner_id=sa.bindparam("owner"))
+    kind: sa.update(table)
+    .where(table.c.id == sa.bindparam("place"))
+    # what another one wrote is not read with the rights of the new owner
+    .values(owner_id=sa.bindparam("owner"), **({"definer": sa.false()} if table is _entries else {}))
     for kind, table in _OWNED.items()
 }
 _FLAG: Final = {

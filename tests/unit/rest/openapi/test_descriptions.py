@@ -12,6 +12,8 @@ import pytest
 import yaml
 from litestar import Litestar
 
+from floecat.auth.principals import Principal
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import GatewaySettings
 from floecat_rest.app import CONTROLLERS
 from floecat_rest.http.requests import CatalogRequest
@@ -56,10 +58,12 @@ BODIES = {
 }
 """For operations whose specification has no example."""
 
+_OF_VIEWS = ("loadViewProtection", "protectView", "unprotectView")
+_OF_VIEWS += ("loadViewDefiner", "setViewDefiner", "clearViewDefiner")
 OTHERS = {
     "unregisterTable": {"table": "made"},
     "dropTable": {"table": "spare"},
-    **{name: {"view": "seen"} for name in ("loadViewProtection", "protectView", "unprotectView")},
+    **{name: {"view": "seen"} for name in _OF_VIEWS},
     "dropCatalog": {"catalog": "spare"},
     "dropNamespace": {"namespace": "made"},
 }
@@ -105,6 +109,11 @@ def made(client, opened_kernel):
     for name in ("orders", "spare", "dropped"):
         client.post(tables, json={"name": name, "schema": schema}).raise_for_status()
     client.post("/v1/floecat/namespaces/sales/views", json=VIEW | {"name": "seen"}).raise_for_status()
+    call = opened_kernel.catalog.calls.open(
+        Principal("ada", opened_kernel.settings.gateway.default_account_id), "floecat"
+    )
+    seen = call.on_entry("view", TableIdentifier(("sales",), "seen"))
+    opened_kernel.access.access.set_owner(call, seen, "principal:ada")
     orders = client.get(f"{tables}/orders").json()["metadata"]["location"]
     client.post(f"{tables}/orders", json={"updates": WrittenAppends(orders).append(1)}).raise_for_status()
     client.post("/management/v1/principals/ada", json={"disabled": False}).raise_for_status()

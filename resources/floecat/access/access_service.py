@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
-from floecat.access.changes import AccessChanges, whole_path
+from floecat.access.changes import AccessChanges, known_grantee, whole_path
 from floecat.access.rights import group
 from floecat.auth.actors import Actor
 from floecat.auth.authorizer import Privilege, Securable
@@ -34,7 +34,9 @@ class AccessService:
         """
         wanted = list(dict.fromkeys(privileges))
         actor.check((Privilege.MANAGE_GRANTS, on), *((each, on) for each in wanted))
-        return self._change_grants(actor, wanted, on, to, self.insert, "grant {} on {} to {}")
+        return self._change_grants(
+            actor, wanted, on, to, self.changes.grantee, self.insert, "grant {} on {} to {}"
+        )
 
     def revoke(self, actor: Actor, privileges: Iterable[Privilege], on: Securable, of: str) -> Sequence[str]:
         """Takes privileges on a thing back. Returns those that were granted on it, and not above.
@@ -42,7 +44,7 @@ class AccessService:
         Raises:
             ForbiddenError: the actor may not revoke on the thing.
             BadRequestError: the grantee is malformed.
-            NotFoundError: there is no such thing, or no such role.
+            NotFoundError: there is no such thing, role or principal.
             ConflictError: nobody could grant anything any more.
         """
 
@@ -53,7 +55,7 @@ class AccessService:
 
         actor.check((Privilege.MANAGE_GRANTS, on))
         wanted = list(dict.fromkeys(privileges))
-        return self._change_grants(actor, wanted, on, of, delete, "revoke {} on {} of {}")
+        return self._change_grants(actor, wanted, on, of, known_grantee, delete, "revoke {} on {} of {}")
 
     def set_owner(self, actor: Actor, on: Securable, owner: str) -> None:
         """Makes a principal or a role the owner of a catalog, namespace, table or view.
@@ -101,6 +103,7 @@ class AccessService:
         privileges: Sequence[Privilege],
         on: Securable,
         grantee: str,
+        find: Callable[[Connection, UUID, str], str],
         change: Callable[[Connection, Actor, Securable, UUID, str, str], bool],
         told: str,
     ) -> Sequence[str]:
@@ -109,7 +112,7 @@ class AccessService:
 
         def work(conn: Connection) -> list[str]:
             place_id = whole_path(conn, actor.account_id, on).places[-1].id
-            stored = self.changes.grantee(conn, actor.account_id, grantee)
+            stored = find(conn, actor.account_id, grantee)
             changed[:] = [each for each in privileges if change(conn, actor, on, place_id, stored, each)]
             self.check_bound(conn, on, place_id)
             return [told.format(", ".join(changed), on, grantee)] if changed else []

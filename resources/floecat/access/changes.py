@@ -129,13 +129,7 @@ class AccessChanges:
             NotFoundError: there is no such role.
             ConflictError: there are too many principals.
         """
-        kind, name = parse_grantee(text)
-        issuer = "" if kind == "role" else issuer_of(name)
-        if issuer and issuer not in self._issuers:
-            raise BadRequestError(
-                f"Invalid grantee: {text[:LONGEST_NAME]!r}, there is no issuer {issuer[:LONGEST_NAME]!r}"
-                " (floecat.auth.issuers); a name of an issuer is @ISSUER/NAME"
-            )
+        kind, name = self.new_grantee(text)
         if kind == "principal" and principals.find(conn, account_id, name) is None:
             most = self.limits.principals
             if principals.count(conn, account_id) >= most:
@@ -143,6 +137,21 @@ class AccessChanges:
             row = PrincipalRow(uuids.uuid7(), account_id, name, False, self.clock.now_ms())
             principals.ensure(conn, row)
         return known_grantee(conn, account_id, text)
+
+    def new_grantee(self, text: str) -> tuple[str, str]:
+        """The kind and the name of a grantee that something is given to.
+
+        Raises:
+            BadRequestError: it is malformed, or there is no such issuer.
+        """
+        kind, name = parse_grantee(text)
+        issuer = "" if kind == "role" else issuer_of(name)
+        if issuer and issuer not in self._issuers:
+            raise BadRequestError(
+                f"Invalid grantee: {text[:LONGEST_NAME]!r}, there is no issuer {issuer[:LONGEST_NAME]!r}"
+                " (floecat.auth.issuers); a name of an issuer is @ISSUER/NAME"
+            )
+        return kind, name
 
     def _can_grant(self, conn: Connection, account_id: UUID) -> bool:
         """Whether somebody may grant on the account: a group of tokens, or a principal that is enabled."""

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
-from floecat.access.changes import ACCOUNT, LONGEST_NAME, AccessChanges, GranteeNames, role_of
+from floecat.access.changes import ACCOUNT, LONGEST_NAME, AccessChanges, GranteeNames, known_grantee, role_of
 from floecat.access.memberships import of_members, reached
 from floecat.access.paths import find_paths
 from floecat.access.stored_authorizer import StoredAuthorizer
@@ -211,7 +211,7 @@ class RoleService:
 
     def take_out(self, conn: Connection, role: RoleRow, member: str) -> Sequence[str]:
         """Removes a member in a transaction. Returns the line of history, if it was one."""
-        text = self._changes.grantee(conn, role.account_id, member)
+        text = known_grantee(conn, role.account_id, member)
         return [f"remove {member} from role {role.name}"] if roles.remove_member(conn, role.id, text) else []
 
     def _changing(self, actor: Actor, name: str) -> Callable[[Connection], RoleRow]:

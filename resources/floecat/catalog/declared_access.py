@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from uuid import UUID
 
@@ -11,7 +11,7 @@ import msgspec
 
 from floecat.access.access_questions import securable_of
 from floecat.access.access_service import AccessService
-from floecat.access.changes import ACCOUNT, GranteeNames, parse_grantee, whole_path
+from floecat.access.changes import ACCOUNT, GranteeNames, known_grantee, whole_path
 from floecat.access.paths import find_paths
 from floecat.access.roles import RoleService, check_role_name
 from floecat.auth.actors import Actor
@@ -107,7 +107,7 @@ class AccessDeclarations:
 
     def _apply(self, conn: Connection, actor: Actor, declared: DeclaredAccess) -> Iterator[str]:
         stored = _stored(conn, actor.account_id, with_tables=False)
-        owner_ids = _check_names(conn, actor.account_id, declared, stored)
+        owner_ids = _check_names(conn, actor.account_id, declared, stored, self._changes.new_grantee)
         yield from self._apply_catalogs(conn, actor, declared.catalogs or {})
         if declared.roles is not None:
             yield from self._apply_roles(conn, actor, declared.roles, stored.roles or {})
@@ -177,7 +177,8 @@ class AccessDeclarations:
             if wanted == before:
                 continue
             place_id = whole_path(conn, actor.account_id, on).places[-1].id
-            known = self._changes.grantee(conn, actor.account_id, grantee)
+            find = self._changes.grantee if wanted - before else known_grantee
+            known = find(conn, actor.account_id, grantee)
             if more := sorted(wanted - before):
                 for each in more:
                     self._access.insert(conn, actor, on, place_id, known, each)
@@ -221,7 +222,11 @@ def _stored(conn: Connection, account_id: UUID, *, with_tables: bool) -> Declare
 
 
 def _check_names(
-    conn: Connection, account_id: UUID, declared: DeclaredAccess, stored: DeclaredAccess
+    conn: Connection,
+    account_id: UUID,
+    declared: DeclaredAccess,
+    stored: DeclaredAccess,
+    check: Callable[[str], object],
 ) -> Mapping[Securable, UUID | None]:
     """Refuses what names something that there will not be, with all such names.
 
@@ -233,7 +238,7 @@ def _check_names(
         ConflictError: a role would be a member of itself.
     """
     known = (stored.roles if declared.roles is None else declared.roles) or {}
-    problems = dict.fromkeys(_wrong_grantees(declared, known))
+    problems = dict.fromkeys(_wrong_grantees(declared, known, check))
     owner_ids: dict[Securable, UUID | None] = {}
     things = sorted({on for _, on in declared.grants or {}} | set(declared.owners or {}), key=str)
     for at in range(0, len(things), _AT_ONCE):
@@ -255,7 +260,9 @@ def _check_names(
     return owner_ids
 
 
-def _wrong_grantees(declared: DeclaredAccess, known: Mapping[str, object]) -> Iterator[str]:
+def _wrong_grantees(
+    declared: DeclaredAccess, known: Mapping[str, object], check_grantee: Callable[[str], object]
+) -> Iterator[str]:
     wanted = [grantee for grantee, _ in declared.grants or {}]
     owners = [*(declared.owners or {}).values()]
     for role in (declared.roles or {}).values():
@@ -263,7 +270,7 @@ def _wrong_grantees(declared: DeclaredAccess, known: Mapping[str, object]) -> It
         owners += [] if role.owner is None else [role.owner]
     for check, text in (
         *((check_role_name, name) for name in declared.roles or {}),
-        *((parse_grantee, grantee) for grantee in dict.fromkeys((*wanted, *owners))),
+        *((check_grantee, grantee) for grantee in dict.fromkeys((*wanted, *owners))),
     ):
         try:
             check(text)

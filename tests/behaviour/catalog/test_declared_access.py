@@ -118,7 +118,10 @@ def test_catalogs_are_made_with_what_is_granted_on_them(full: Lake) -> None:
 def test_all_names_that_do_not_exist_are_told_before_anything_is_done(full: Lake) -> None:
     before = exported(full)
     declared = DeclaredAccess(
-        roles={"a": DeclaredRole(frozenset({"role:none", "nobody"})), "b:c": DeclaredRole(owner="group:x")},
+        roles={
+            "a": DeclaredRole(frozenset({"role:none", "nobody", "group:@no/x"})),
+            "b:c": DeclaredRole(owner="group:x"),
+        },
         grants={
             ("role:staff", CATALOG): frozenset({"use_catalog"}),  # it would be deleted
             ("role:a", on(TableIdentifier(("raw",), "none"))): frozenset({"read_table"}),
@@ -132,6 +135,8 @@ def test_all_names_that_do_not_exist_are_told_before_anything_is_done(full: Lake
         [
             "Invalid name of a role: 'b:c'",
             "Invalid grantee: 'nobody', expected principal:NAME, role:NAME or group:NAME",
+            "Invalid grantee: 'group:@no/x', there is no issuer 'no' (floecat.auth.issuers);"
+            " a name of an issuer is @ISSUER/NAME",
             "A group owns nothing: group:x",
             "There is no role staff",
             "There is no role none",

@@ -181,7 +181,7 @@ def without_operators(kernel: Kernel, lake: Lake) -> Iterator[Lake]:
 
 def test_the_last_who_may_grant_keeps_that(without_operators: Lake) -> None:
     lake = without_operators
-    lake.revoke("principal:nobody", P.MANAGE_GRANTS, on=ACCOUNT)  # nobody had it before
+    lake.revoke("group:nobody", P.MANAGE_GRANTS, on=ACCOUNT)  # nobody had it before
     lake.roles.create(lake.operator, "admins")
     lake.roles.create(lake.operator, "inner")
     lake.roles.change_members(lake.operator, "admins", add=["role:inner"])

@@ -1049,3 +1049,42 @@ def test_statistics_are_captured_and_shown(lake: Path) -> None:
     assert (watched.returncode, json.loads(watched.stdout)["state"]) == (0, "cancelled")
     backfilled = run("capture", "backfill", "ns.orders", "--json").stdout.splitlines()
     assert [json.loads(line)["snapshot-id"] for line in backfilled] == [0]
+
+
+def test_access_from_the_command_line(tmp_path: Path) -> None:
+    assert run("db", "upgrade").returncode == 0
+    assert run("role", "create", "marketing").stdout == "Created role marketing\n"
+    assert run("role", "create", "marketing").returncode == 1
+    assert "is a member" in run("role", "add", "marketing", "group:m").stdout
+    assert "Granted use_catalog" in run("access", "grant", "use_catalog", "catalog", "role:marketing").stdout
+    assert run("access", "explain", "eve", "use_catalog", "catalog", "--group", "m").returncode == 0
+    assert run("access", "explain", "eve", "use_catalog", "catalog").returncode == 1
+    assert "group:m in role:marketing  use_catalog" in run("access", "who", "catalog").stdout
+    shown = run("role", "show", "marketing").stdout
+    assert "members: group:m\n" in shown
+    assert re.search(r"^use_catalog  catalog floecat  command-line", shown, re.MULTILINE)
+    assert json.loads(run("role", "show", "marketing", "--json").stdout)["members"] == ["group:m"]
+    assert run("principal", "disable", "eve").stdout == "Disabled principal eve\n"
+    assert re.search(r"^eve +disabled", run("principal", "list").stdout, re.MULTILINE)
+    assert run("principal", "show", "eve").stdout.startswith("state: disabled\nroles: -\n")
+    assert run("principal", "delete", "eve").stdout == "Deleted principal eve\n"
+    assert (run("principal", "show", "eve").returncode, run("role", "show", "none").returncode) == (1, 1)
+    assert run("role", "create-built-in").stdout.startswith("create role operator\n")
+    assert run("role", "create-built-in").stdout == "All are there\n"
+    file = tmp_path / "access.yaml"
+    file.write_text(run("access", "export").stdout)
+    unchanged = run("access", "diff", str(file))
+    assert (unchanged.returncode, unchanged.stdout) == (0, "Nothing to do\n")
+    file.write_text(file.read_text().replace("group:m", "group:n"))
+    told = "remove group:m from role marketing\nadd group:n to role marketing\n"
+    assert run("access", "apply", "--dry-run", str(file)).stdout == told
+    changed = run("access", "diff", str(file))
+    assert (changed.returncode, changed.stdout) == (1, told)
+    assert run("access", "apply", str(file)).stdout == told
+    assert run("access", "apply", str(file)).stdout == "Nothing to do\n"
+    assert "add group:n to role marketing" in run("access", "history", "--limit", "1").stdout
+    file.write_text("grants:\n- {thing: 'table:floecat.a.b', grantee: role:none, privileges: [read_table]}\n")
+    refused = run("access", "apply", str(file))
+    assert refused.returncode == 2
+    assert refused.stderr == "error: There is no role none\nerror: There is no table a.b of catalog floecat\n"
+    assert "cannot be read" in run("access", "apply", str(tmp_path / "none")).stderr

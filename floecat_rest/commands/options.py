@@ -45,6 +45,7 @@ __all__ = [
     "TableArgument",
     "WideOption",
     "WorkersOption",
+    "account_of",
     "duration_ms",
     "environment_of",
     "on_catalog",
@@ -69,10 +70,11 @@ RestPortOption = Annotated[
 DagsterPortOption = Annotated[int, typer.Option("--dagster-port", help="Port of the Dagster UI.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="REST worker processes. Default: 1")]
 AccountOption = Annotated[
-    UUID | None,
+    str | None,
     typer.Option(
         "--account",
-        help="Account of the catalogs, as in the tokens of its users. Default: that of auth-mode=dev.",
+        help="Account of the catalogs: its name, or its id as in the tokens of its users. Default: that of"
+        " auth-mode=dev.",
     ),
 ]
 CatalogOption = Annotated[
@@ -179,22 +181,37 @@ def environment_of(settings: Settings, config: Path | None, **more: str) -> dict
     return {**os.environ, "DAGSTER_HOME": str(Path(home).absolute()), **given}
 
 
+def account_of(kernel: Kernel, account: str | None) -> UUID:
+    """The id of the account that an option names; one that is given as an id need not be there yet.
+
+    Raises:
+        NotFoundError: there is no account of this name.
+    """
+    if account is None:
+        return kernel.settings.gateway.default_account_id
+    try:
+        return UUID(account)
+    except ValueError:
+        return kernel.access.accounts.describe(account).id
+
+
 @contextmanager
-def open_call(settings: Settings, catalog: str | None, account: UUID | None) -> Iterator[tuple[Kernel, Call]]:
+def open_call(settings: Settings, catalog: str | None, account: str | None) -> Iterator[tuple[Kernel, Call]]:
     """An open kernel, and a call on a catalog, for a block of code.
 
     Raises:
         NoSuchWarehouseError: there is no such catalog.
+        NotFoundError: there is no such account.
     """
     from floecat.runtime import kernel
 
-    gateway = settings.gateway
-    account, catalog = account or gateway.default_account_id, catalog or gateway.default_prefix
+    catalog = catalog or settings.gateway.default_prefix
     with kernel(settings) as opened:
+        account_id = account_of(opened, account)
         try:
-            call = opened.catalog.calls.open_as_operator(OPERATOR, account, catalog)
+            call = opened.catalog.calls.open_as_operator(OPERATOR, account_id, catalog)
         except NoSuchWarehouseError as error:
-            near = nearest(catalog, (each.name for each in opened.catalog.catalogs.list(account)))
+            near = nearest(catalog, (each.name for each in opened.catalog.catalogs.list(account_id)))
             raise NoSuchWarehouseError(error.message + did_you_mean(near)) from None
         yield opened, call
 
@@ -210,7 +227,7 @@ def on_catalog(command: Callable[Concatenate[Kernel, Call, P], None]) -> Callabl
     }
 
     def run(
-        catalog: str | None, account: UUID | None, config: Path | None, data_dir: Path | None, **given: Any
+        catalog: str | None, account: str | None, config: Path | None, data_dir: Path | None, **given: Any
     ) -> None:
         with open_call(settings_from(config, data_dir=data_dir), catalog, account) as (kernel, opened):
             call = opened

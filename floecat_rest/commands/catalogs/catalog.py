@@ -12,6 +12,7 @@ from floecat_rest.commands.options import (
     ConfigOption,
     DataDirOption,
     JsonOption,
+    account_of,
     open_call,
     settings_from,
 )
@@ -58,7 +59,7 @@ def create(
     place = location or f"{settings.warehouse_location.rstrip('/')}-{name}"
     with kernel(settings) as opened:
         made = opened.catalog.catalogs.create(
-            account or settings.gateway.default_account_id,
+            account_of(opened, account),
             name,
             place,
             allowed_locations=allowed_location or [],
@@ -83,7 +84,7 @@ def list_catalogs(
     from floecat.runtime import kernel
 
     with kernel(settings) as opened:
-        catalogs = opened.catalog.catalogs.list(account or settings.gateway.default_account_id)
+        catalogs = opened.catalog.catalogs.list(account_of(opened, account))
     if as_json:
         print_json(map(_response, catalogs))
         return

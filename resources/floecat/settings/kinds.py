@@ -179,10 +179,12 @@ def text_list() -> SettingKind:
 
 
 def text_or_texts() -> SettingKind:
-    """A text, or a list of texts; in the environment one text."""
+    """A text, or a list of at least one text; in the environment one text."""
     several = text_list()
 
     def read(value: object) -> str | tuple[str, ...]:
+        if value in ([], ()):
+            raise ValueError("none")
         return _text(value) if isinstance(value, str) else several.from_value(value)
 
     return SettingKind(expected="text, or a list of texts", from_value=read, from_text=_text)

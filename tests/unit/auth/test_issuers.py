@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from uuid import UUID
 
 import pytest
 from joserfc import jwt
-from joserfc.jwk import RSAKey
+from joserfc.jwk import OctKey, RSAKey
 
 from floecat.auth.issuers import TokenVerifiers, issuers, open_verifiers
 from floecat.auth.principal_claims import claim_at
@@ -18,6 +19,8 @@ from floecat.errors import InvalidTokenError, SettingsError, UnavailableError
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import IssuerSettings, OidcSettings, Settings
 from floecat.settings.groups.process import AuthSettings
+from floecat.settings.limits import LimitSettings
+from floecat.settings.loading import load_settings
 from tests.clocks import SetClock
 from tests.services.token_issuer import Issuer, token_issuer
 
@@ -145,6 +148,34 @@ def test_an_outage_or_rotation_of_one_issuer_stops_no_other(
             opened(a=IssuerSettings(issuer=issuer.url), b=IssuerSettings(issuer=other.url)).check()
 
 
+def test_bounds_and_algorithms_hold_for_each_issuer(
+    issuer: Issuer, rsa_key: RSAKey, other_key: RSAKey, clock: SetClock
+) -> None:
+    issuer.keys = [rsa_key.as_dict(private=False)] * 3
+    settings = Settings(
+        auth=AuthSettings(
+            issuers={
+                "a": IssuerSettings(issuer=issuer.url),
+                "b": IssuerSettings(issuer="https://b", public_key=public(other_key)),
+            }
+        ),
+        limits=LimitSettings(issuer_keys=2, token_nesting=8),
+    )
+    verifiers = open_verifiers(settings, MemoryBudget(), clock=clock)
+    with pytest.raises(UnavailableError):
+        verifiers.verify(sign(rsa_key, issuer.url, clock))
+    deep: Any = 1
+    for _ in range(10):
+        deep = [deep]
+    with pytest.raises(InvalidTokenError, match=r"deeper than 8 levels \(floecat\.limits\.token-nesting\)"):
+        verifiers.verify(sign(other_key, "https://b", clock, deep=deep))
+    secret = OctKey.generate_key(256)
+    claims = {"iss": "https://b", "sub": "ada", "account_id": str(ACCOUNT), "exp": clock.ms // 1000 + 300}
+    forged = jwt.encode({"alg": "HS256"}, claims, secret, algorithms=["HS256"])
+    with pytest.raises(InvalidTokenError, match="an algorithm that is not accepted"):
+        verifiers.verify(forged)
+
+
 def test_kubernetes_service_accounts(rsa_key: RSAKey, clock: SetClock) -> None:
     cluster = "https://kubernetes.default.svc.cluster.local"
     verifiers = opened(
@@ -235,6 +266,9 @@ def test_contradictions_are_named(rsa_key: RSAKey) -> None:
         opened(z=IssuerSettings(issuer="https://z", public_key="x"))
     with pytest.raises(SettingsError, match=r"^floecat\.auth\.issuers\.z: validation of tokens needs"):
         opened(z=IssuerSettings(account=ACCOUNT))
+    for audience in ([], 5, ["a", 5]):
+        with pytest.raises(SettingsError, match="z.audience: expected text, or a list of texts"):
+            load_settings(environ={"FLOECAT_AUTH_ISSUERS": json.dumps({"z": {"audience": audience}})})
     for name in ("A", "a/b", "", "a.b", "é"):
         with pytest.raises(SettingsError, match="is no name of lower-case letters"):
             issuers(Settings(auth=AuthSettings(issuers={name: same})))

@@ -267,7 +267,7 @@ def test_contradictions_are_named(rsa_key: RSAKey) -> None:
     with pytest.raises(SettingsError, match=r"^floecat\.auth\.issuers\.z: validation of tokens needs"):
         opened(z=IssuerSettings(account=ACCOUNT))
     for audience in ([], 5, ["a", 5]):
-        with pytest.raises(SettingsError, match="z.audience: expected text, or a list of texts"):
+        with pytest.raises(SettingsError, match=r"z\.audience: expected text, or a list of texts"):
             load_settings(environ={"FLOECAT_AUTH_ISSUERS": json.dumps({"z": {"audience": audience}})})
     for name in ("A", "a/b", "", "a.b", "é"):
         with pytest.raises(SettingsError, match="is no name of lower-case letters"):

@@ -81,7 +81,7 @@ test-scale: $(STAMP) ## Run the long tests
 	CONTRACT_STORE=postgresql CONTRACT_STORAGE=s3 \
 	  $(BIN)/python -m pytest tests/contract -n $(JOBS) --dist loadfile $(ARGS)
 
-test-engines: $(STAMP) ## Run flows of real engines: Trino, Spark 4.1, Flink, Rust, Go, Keycloak, oidc-provider (ENGINE="trino flink" chooses); needs JDKs, Maven, Go, Rust, Node
+test-engines: $(STAMP) ## Run flows of real engines: Trino, Spark 4.1, Flink, Rust, Go, Keycloak, oidc-provider, OPA (ENGINE="trino flink" chooses); needs JDKs, Maven, Go, Rust, Node
 	@.ci/install-programs -m engines $(ENGINES) $(ARGS)
 	$(BIN)/python -m pytest -m engines $(ENGINES) $(ARGS)
 

@@ -27,6 +27,7 @@ from floecat.suggestions import did_you_mean, nearest
 from floecat_rest.commands.lookups import OPERATOR, hint, of_catalog
 
 if TYPE_CHECKING:
+    from floecat.auth.actors import Actor
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
 
@@ -48,6 +49,7 @@ __all__ = [
     "account_of",
     "duration_ms",
     "environment_of",
+    "on_account",
     "on_catalog",
     "one_of",
     "open_call",
@@ -218,13 +220,6 @@ def open_call(settings: Settings, catalog: str | None, account: str | None) -> I
 
 def on_catalog(command: Callable[Concatenate[Kernel, Call, P], None]) -> Callable[..., None]:
     """Makes a command work on a catalog: with an open kernel, a call, and the options that name it."""
-    hints = get_type_hints(command, localns={"Kernel": Any, "Call": Any}, include_extras=True)
-    options = {
-        "catalog": CatalogOption,
-        "account": AccountOption,
-        "config": ConfigOption,
-        "data_dir": DataDirOption,
-    }
 
     def run(
         catalog: str | None, account: str | None, config: Path | None, data_dir: Path | None, **given: Any
@@ -241,6 +236,33 @@ def on_catalog(command: Callable[Concatenate[Kernel, Call, P], None]) -> Callabl
                 hints = "".join(hint(kernel, call, name) for name in names)
                 raise type(error)(error.message + hints) from None
 
+    return _with_options(command, run, {"catalog": CatalogOption, "account": AccountOption})
+
+
+def on_account(command: Callable[Concatenate[Kernel, Actor, P], None]) -> Callable[..., None]:
+    """Makes a command work on an account, which need not have a catalog: with an open kernel and who acts."""
+
+    def run(account: UUID | None, config: Path | None, data_dir: Path | None, **given: Any) -> None:
+        from floecat.auth.actors import Actor
+        from floecat.auth.authorizer import AllowAll
+        from floecat.auth.principals import Principal
+        from floecat.runtime import kernel
+
+        settings = settings_from(config, data_dir=data_dir)
+        principal = Principal(OPERATOR, account or settings.gateway.default_account_id)
+        with kernel(settings) as opened:
+            opened.access.accounts.describe(str(principal.account_id))  # a mistyped one is not made
+            command(opened, Actor(principal, AllowAll()), **given)  # type: ignore[call-arg]
+
+    return _with_options(command, run, {"account": AccountOption})
+
+
+def _with_options(
+    command: Callable[..., None], run: Callable[..., None], options: Mapping[str, Any]
+) -> Callable[..., None]:
+    """Gives what runs a command the parameters of the command but its first two, and these options."""
+    hints = get_type_hints(command, localns={"Kernel": Any, "Call": Any, "Actor": Any}, include_extras=True)
+    options = {**options, "config": ConfigOption, "data_dir": DataDirOption}
     _, _, *own = inspect.signature(command).parameters.values()
     shared = (
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
@@ -248,6 +270,6 @@ def on_catalog(command: Callable[Concatenate[Kernel, Call, P], None]) -> Callabl
     )
     parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
     run.__signature__ = inspect.Signature([*parameters, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {name: hints[name] for name in hints if name not in ("kernel", "call")} | options
+    run.__annotations__ = {each.name: each.annotation for each in parameters} | options
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return run

@@ -13,10 +13,11 @@ from floecat.auth.principals import Principal
 from floecat.errors import BadRequestError
 from floecat.identifiers.written_names import parse_identifier, parse_namespace
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.options import JsonOption, on_account, on_catalog
 
 if TYPE_CHECKING:
     from floecat.access.access_questions import Grant
+    from floecat.auth.actors import Actor
     from floecat.entries.calls import Call, Page
     from floecat.runtime import Kernel
 
@@ -149,10 +150,10 @@ def who(
 
 
 @app.command()
-@on_catalog
+@on_account
 def history(
     kernel: Kernel,
-    call: Call,
+    actor: Actor,
     *,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most changes.")] = 100,
     refusals: Annotated[
@@ -165,7 +166,7 @@ def history(
 ) -> None:
     """List the last changes of access, the newest first, and who made them."""
     if refusals:
-        refused = kernel.access.refusals.newest(call, limit)
+        refused = kernel.access.refusals.newest(actor, limit)
         if as_json:
             print_json(refused)
         else:
@@ -183,7 +184,7 @@ def history(
                 ),
             )
         return
-    found = kernel.access.questions.history(call, None, limit).items
+    found = kernel.access.questions.history(actor, None, limit).items
     if as_json:
         print_json(found)
     else:
@@ -194,43 +195,43 @@ def history(
 
 
 @app.command()
-@on_catalog
+@on_account
 def export(
     kernel: Kernel,
-    call: Call,
+    actor: Actor,
     *,
     tables: Annotated[bool, typer.Option("--tables", help="Owners of tables and views, too.")] = False,
 ) -> None:
     """Print roles, grants, owners and catalogs of the account as one YAML file."""
     from floecat_rest.commands.access.access_file import write_access_file
 
-    print_plain(write_access_file(kernel.catalog.access.export(call, with_tables=tables)).rstrip())
+    print_plain(write_access_file(kernel.catalog.access.export(actor, with_tables=tables)).rstrip())
 
 
 @app.command()
-@on_catalog
-def diff(kernel: Kernel, call: Call, file: FileArgument) -> None:
+@on_account
+def diff(kernel: Kernel, actor: Actor, file: FileArgument) -> None:
     """Show what `apply` would change. Exits with 1 if there is something."""
-    if _apply(kernel, call, file, dry_run=True):
+    if _apply(kernel, actor, file, dry_run=True):
         raise typer.Exit(1)
 
 
 @app.command()
-@on_catalog
+@on_account
 def apply(
     kernel: Kernel,
-    call: Call,
+    actor: Actor,
     file: FileArgument,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be changed, only.")] = False,
 ) -> None:
     """Make the account as the file says, all or nothing: roles and grants that are not in it go."""
-    _apply(kernel, call, file, dry_run=dry_run)
+    _apply(kernel, actor, file, dry_run=dry_run)
 
 
-def granted_to(kernel: Kernel, call: Call, grantee: str) -> Iterator[Grant]:
+def granted_to(kernel: Kernel, actor: Actor, grantee: str) -> Iterator[Grant]:
     """Everything that is granted to a grantee."""
-    return every(lambda token: kernel.access.questions.grants_to(call, grantee, token, 1000))
+    return every(lambda token: kernel.access.questions.grants_to(actor, grantee, token, 1000))
 
 
 def every(page: Callable[[str | None], Page[T]]) -> Iterator[T]:
@@ -250,7 +251,7 @@ def print_grants(found: Iterable[Grant]) -> None:
     )
 
 
-def _apply(kernel: Kernel, call: Call, file: Path, *, dry_run: bool) -> Sequence[str]:
+def _apply(kernel: Kernel, actor: Actor, file: Path, *, dry_run: bool) -> Sequence[str]:
     from floecat_rest.commands.access.access_file import read_access_file
 
     most_bytes = kernel.settings.limits.access_file_bytes
@@ -259,7 +260,7 @@ def _apply(kernel: Kernel, call: Call, file: Path, *, dry_run: bool) -> Sequence
             data = opened.read(most_bytes + 1)
     except OSError as error:
         raise BadRequestError(f"{file} cannot be read: {error.strerror}") from None
-    changes = kernel.catalog.access.apply(call, read_access_file(data, most_bytes), dry_run=dry_run)
+    changes = kernel.catalog.access.apply(actor, read_access_file(data, most_bytes), dry_run=dry_run)
     for line in changes or ["Nothing to do"]:
         print_plain(line)
     return changes

@@ -8,10 +8,10 @@ import typer
 
 from floecat_rest.commands.access.access import PrincipalArgument, granted_to, print_grants
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.options import JsonOption, on_account
 
 if TYPE_CHECKING:
-    from floecat.entries.calls import Call
+    from floecat.auth.actors import Actor
     from floecat.runtime import Kernel
 
 __all__ = ["app"]
@@ -20,16 +20,16 @@ app = typer.Typer(name="principal", help="Principals of an account.", no_args_is
 
 
 @app.command(name="list")
-@on_catalog
+@on_account
 def list_principals(
     kernel: Kernel,
-    call: Call,
+    actor: Actor,
     *,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most principals.")] = 1000,
     as_json: JsonOption = False,
 ) -> None:
     """List the principals, by name."""
-    found = kernel.access.principals.page(call, None, limit).items
+    found = kernel.access.principals.page(actor, None, limit).items
     if as_json:
         print_json(found)
     else:
@@ -43,37 +43,37 @@ def list_principals(
 
 
 @app.command()
-@on_catalog
-def show(kernel: Kernel, call: Call, principal: PrincipalArgument, *, as_json: JsonOption = False) -> None:
+@on_account
+def show(kernel: Kernel, actor: Actor, principal: PrincipalArgument, *, as_json: JsonOption = False) -> None:
     """Show a principal: its roles, and what is granted to it. What it owns is not listed."""
-    found = kernel.access.principals.get(call, principal)
+    found = kernel.access.principals.get(actor, principal)
     if as_json:
         print_json([found])
         return
     print_plain(f"state: {'disabled' if found.disabled else 'enabled'}")
     print_plain(f"roles: {', '.join(found.roles) or '-'}")
-    print_grants(granted_to(kernel, call, f"principal:{principal}"))
+    print_grants(granted_to(kernel, actor, f"principal:{principal}"))
 
 
 @app.command()
-@on_catalog
-def disable(kernel: Kernel, call: Call, principal: PrincipalArgument) -> None:
+@on_account
+def disable(kernel: Kernel, actor: Actor, principal: PrincipalArgument) -> None:
     """Disable a principal, also an operator: it may do nothing from its next request on."""
-    kernel.access.principals.set_disabled(call, principal, disabled=True)
+    kernel.access.principals.set_disabled(actor, principal, disabled=True)
     print_plain(f"Disabled principal {principal}")
 
 
 @app.command()
-@on_catalog
-def enable(kernel: Kernel, call: Call, principal: PrincipalArgument) -> None:
+@on_account
+def enable(kernel: Kernel, actor: Actor, principal: PrincipalArgument) -> None:
     """Enable a principal that was disabled, with the rights that it had."""
-    kernel.access.principals.set_disabled(call, principal, disabled=False)
+    kernel.access.principals.set_disabled(actor, principal, disabled=False)
     print_plain(f"Enabled principal {principal}")
 
 
 @app.command()
-@on_catalog
-def delete(kernel: Kernel, call: Call, principal: PrincipalArgument) -> None:
+@on_account
+def delete(kernel: Kernel, actor: Actor, principal: PrincipalArgument) -> None:
     """Delete a principal with its grants. Its token stays valid: disable it to keep it out."""
-    kernel.access.principals.delete(call, principal)
+    kernel.access.principals.delete(actor, principal)
     print_plain(f"Deleted principal {principal}")

@@ -9,10 +9,10 @@ import typer
 
 from floecat_rest.commands.access.access import GranteeArgument, every, granted_to, print_grants
 from floecat_rest.commands.console import print_json, print_plain, print_rows
-from floecat_rest.commands.options import JsonOption, on_catalog
+from floecat_rest.commands.options import JsonOption, on_account
 
 if TYPE_CHECKING:
-    from floecat.entries.calls import Call
+    from floecat.auth.actors import Actor
     from floecat.runtime import Kernel
 
 __all__ = ["app"]
@@ -23,50 +23,50 @@ RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
 
 
 @app.command()
-@on_catalog
-def create(kernel: Kernel, call: Call, role: RoleArgument) -> None:
+@on_account
+def create(kernel: Kernel, actor: Actor, role: RoleArgument) -> None:
     """Create a role without members and grants."""
-    kernel.access.roles.create(call, role)
+    kernel.access.roles.create(actor, role)
     print_plain(f"Created role {role}")
 
 
 @app.command()
-@on_catalog
-def create_built_in(kernel: Kernel, call: Call) -> None:
+@on_account
+def create_built_in(kernel: Kernel, actor: Actor) -> None:
     """Create the roles operator, catalog-admin, engineer, analyst and worker; those that are there stay."""
-    for line in kernel.access.built_in_roles.create(call) or ["All are there"]:
+    for line in kernel.access.built_in_roles.create(actor) or ["All are there"]:
         print_plain(line)
 
 
 @app.command()
-@on_catalog
-def delete(kernel: Kernel, call: Call, role: RoleArgument) -> None:
+@on_account
+def delete(kernel: Kernel, actor: Actor, role: RoleArgument) -> None:
     """Delete a role with its members and grants."""
-    kernel.access.roles.delete(call, role)
+    kernel.access.roles.delete(actor, role)
     print_plain(f"Deleted role {role}")
 
 
 @app.command()
-@on_catalog
-def add(kernel: Kernel, call: Call, role: RoleArgument, member: GranteeArgument) -> None:
+@on_account
+def add(kernel: Kernel, actor: Actor, role: RoleArgument, member: GranteeArgument) -> None:
     """Make a principal, another role or a group of tokens a member of a role."""
-    added = kernel.access.roles.change_members(call, role, add=[member])
+    added = kernel.access.roles.change_members(actor, role, add=[member])
     print_plain(f"{member} is a member of role {role}{'' if added else ' already'}")
 
 
 @app.command()
-@on_catalog
-def remove(kernel: Kernel, call: Call, role: RoleArgument, member: GranteeArgument) -> None:
+@on_account
+def remove(kernel: Kernel, actor: Actor, role: RoleArgument, member: GranteeArgument) -> None:
     """Take a member out of a role. It holds from the next request on."""
-    removed = kernel.access.roles.change_members(call, role, remove=[member])
+    removed = kernel.access.roles.change_members(actor, role, remove=[member])
     print_plain(f"{member} is no member of role {role}{' any more' if removed else ''}")
 
 
 @app.command(name="list")
-@on_catalog
-def list_roles(kernel: Kernel, call: Call, *, as_json: JsonOption = False) -> None:
+@on_account
+def list_roles(kernel: Kernel, actor: Actor, *, as_json: JsonOption = False) -> None:
     """List the roles with their members."""
-    found = kernel.access.roles.list(call)
+    found = kernel.access.roles.list(actor)
     if as_json:
         print_json(found)
     else:
@@ -74,12 +74,12 @@ def list_roles(kernel: Kernel, call: Call, *, as_json: JsonOption = False) -> No
 
 
 @app.command()
-@on_catalog
-def show(kernel: Kernel, call: Call, role: RoleArgument, *, as_json: JsonOption = False) -> None:
+@on_account
+def show(kernel: Kernel, actor: Actor, role: RoleArgument, *, as_json: JsonOption = False) -> None:
     """Show a role: its owner, its members, and what is granted to it."""
-    found = kernel.access.roles.get(call, role)
-    members = tuple(every(lambda token: kernel.access.roles.members(call, role, token, 1000)))
-    granted = granted_to(kernel, call, f"role:{role}")
+    found = kernel.access.roles.get(actor, role)
+    members = tuple(every(lambda token: kernel.access.roles.members(actor, role, token, 1000)))
+    granted = granted_to(kernel, actor, f"role:{role}")
     if as_json:
         print_json([msgspec.structs.replace(found, members=members)])
         return

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from floecat.access.memberships import Edges, reached
 from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
 from floecat.store.access.grants import GrantRow
@@ -58,29 +59,17 @@ class Grantees(msgspec.Struct, frozen=True):
     """What is disabled, the principal or its account, which may then do nothing."""
 
     @classmethod
-    def of(
-        cls, principal: Principal, row: PrincipalRow | None, members: Iterable[tuple[UUID, str]]
-    ) -> Grantees:
+    def of(cls, principal: Principal, row: PrincipalRow | None, roles: Edges) -> Grantees:
         """The grantees of a principal.
 
         Args:
             principal: whose groups its token names.
             row: its row, if it has one.
-            members: every role with each of its members.
+            roles: from members to roles.
         """
-        roles: defaultdict[str, list[str]] = defaultdict(list)
-        for role_id, member in members:
-            roles[member].append(str(role_id))
         own = principal.owner_id or (None if row is None else row.id)
-        found: dict[str, str | None] = {} if own is None else {str(own): None}
-        found |= dict.fromkeys(map(group, principal.groups))
-        waiting = list(found)
-        for grantee in waiting:  # grows meanwhile
-            for role in roles[grantee]:
-                if role not in found:
-                    found[role] = grantee
-                    waiting.append(role)
-        groups = set(map(group, principal.groups))
+        groups = dict.fromkeys(map(group, principal.groups))
+        found = reached(roles, *([] if own is None else [str(own)]), *groups)
         return cls(found, frozenset(UUID(each) for each in found if each not in groups))
 
 

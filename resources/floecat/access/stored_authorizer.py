@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Sized
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 import uuid_utils.compat as uuids
 
 from floecat.access.changes import GranteeNames
+from floecat.access.memberships import of_members
 from floecat.access.paths import Path, find_paths
 from floecat.access.rights import ALL, Grantees, held, with_implied
 from floecat.auth.authorizer import Authorizer, Check, FoundSecurable, Securable
@@ -156,10 +157,10 @@ class StoredAuthorizer(Authorizer):
             if account_disabled or (row is not None and row.disabled):
                 who = "The account" if account_disabled else f"Principal {principal.name}"
                 return Grantees({}, frozenset(), disabled=who)
-            members = self._keep(
-                (account.int, version, "roles"), lambda: roles.members(conn, account), _ROW_BYTES
+            edges = self._keep(
+                (account.int, version, "roles"), lambda: of_members(roles.members(conn, account)), _ROW_BYTES
             )
-            return Grantees.of(principal, row, members)
+            return Grantees.of(principal, row, edges)
 
         return self._keep((account.int, version, _key(principal)), made, _size(principal))
 
@@ -262,7 +263,7 @@ class StoredAuthorizer(Authorizer):
 
     def _keep(self, key: Hashable, make: Callable[[], T], size: int) -> T:
         kept: T = self._kept.get_or_make(
-            key, make, lambda value: size * (1 + len(value) if isinstance(value, Sequence) else 1)
+            key, make, lambda value: size * (1 + len(value) if isinstance(value, Sized) else 1)
         )
         return kept
 

@@ -1088,3 +1088,14 @@ def test_access_from_the_command_line(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert refused.stderr == "error: There is no role none\nerror: There is no table a.b of catalog floecat\n"
     assert "cannot be read" in run("access", "apply", str(tmp_path / "none")).stderr
+
+
+def test_roles_of_an_account_without_catalogs() -> None:
+    assert run("db", "upgrade").returncode == 0
+    account = json.loads(run("account", "create", "new", "--json").stdout)["id"]
+    assert run("role", "create", "team", "--account", account).returncode == 0
+    assert "team" in run("role", "list", "--account", account).stdout
+    assert "team" not in run("role", "list").stdout
+    assert "- name: team" in run("access", "export", "--account", account).stdout
+    missing = run("role", "create", "team", "--account", str(uuid.uuid4()))
+    assert (missing.returncode, "Account does not exist" in missing.stderr) == (1, True)

@@ -242,17 +242,16 @@ def on_catalog(command: Callable[Concatenate[Kernel, Call, P], None]) -> Callabl
 def on_account(command: Callable[Concatenate[Kernel, Actor, P], None]) -> Callable[..., None]:
     """Makes a command work on an account, which need not have a catalog: with an open kernel and who acts."""
 
-    def run(account: UUID | None, config: Path | None, data_dir: Path | None, **given: Any) -> None:
+    def run(account: str | None, config: Path | None, data_dir: Path | None, **given: Any) -> None:
         from floecat.auth.actors import Actor
         from floecat.auth.authorizer import AllowAll
         from floecat.auth.principals import Principal
         from floecat.runtime import kernel
 
-        settings = settings_from(config, data_dir=data_dir)
-        principal = Principal(OPERATOR, account or settings.gateway.default_account_id)
-        with kernel(settings) as opened:
-            opened.access.accounts.describe(str(principal.account_id))  # a mistyped one is not made
-            command(opened, Actor(principal, AllowAll()), **given)  # type: ignore[call-arg]
+        with kernel(settings_from(config, data_dir=data_dir)) as opened:
+            # one that is mistyped is not made
+            known = opened.access.accounts.describe(str(account_of(opened, account)))
+            command(opened, Actor(Principal(OPERATOR, known.id), AllowAll()), **given)  # type: ignore[call-arg]
 
     return _with_options(command, run, {"account": AccountOption})
 

@@ -1094,7 +1094,7 @@ def test_roles_of_an_account_without_catalogs() -> None:
     assert run("db", "upgrade").returncode == 0
     account = json.loads(run("account", "create", "new", "--json").stdout)["id"]
     assert run("role", "create", "team", "--account", account).returncode == 0
-    assert "team" in run("role", "list", "--account", account).stdout
+    assert "team" in run("role", "list", "--account", "new").stdout
     assert "team" not in run("role", "list").stdout
     assert "- name: team" in run("access", "export", "--account", account).stdout
     missing = run("role", "create", "team", "--account", str(uuid.uuid4()))

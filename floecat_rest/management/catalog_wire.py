@@ -50,6 +50,8 @@ class CatalogResponse(msgspec.Struct, rename="kebab"):
     allowed_locations: Sequence[str]
     """Further locations under which its tables may lie."""
     properties: Mapping[str, str]
+    protected: bool
+    """Whether it may not be removed."""
 
 
 class ListCatalogsResponse(msgspec.Struct, rename="kebab"):
@@ -62,5 +64,9 @@ class ListCatalogsResponse(msgspec.Struct, rename="kebab"):
 def catalog_response(catalog: Catalog) -> CatalogResponse:
     """Renders a catalog."""
     return CatalogResponse(
-        catalog.name, catalog.storage_location, catalog.allowed_locations, catalog.properties
+        catalog.name,
+        catalog.storage_location,
+        catalog.allowed_locations,
+        catalog.properties,
+        catalog.protected,
     )

@@ -88,7 +88,13 @@ def list_catalogs(
     if as_json:
         print_json(map(_response, catalogs))
         return
-    print_rows(("name", "location"), ((catalog.name, catalog.storage_location) for catalog in catalogs))
+    print_rows(
+        ("name", "protected", "location"),
+        (
+            (catalog.name, "yes" if catalog.protected else "no", catalog.storage_location)
+            for catalog in catalogs
+        ),
+    )
 
 
 @app.command()

@@ -217,6 +217,7 @@ class CatalogService:
             self._storages.of(row),
             row.properties,
             row.allowed_locations,
+            row.protected,
         )
 
 

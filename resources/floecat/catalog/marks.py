@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from floecat.access.paths import Path, find_paths
 from floecat.auth.authorizer import Privilege, Securable
+from floecat.catalog.catalogs import CatalogService
 from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.entries.names import check_owns_view, existing_entry, missing_view
@@ -19,8 +20,9 @@ __all__ = ["Marks"]
 class Marks:
     """Sets and tells marks. A change is a line of the history of access."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, catalogs: CatalogService) -> None:
         self._store = store
+        self._catalogs = catalogs
         self._clock = clock
 
     def is_protected(self, call: Call, on: Securable) -> bool:
@@ -58,7 +60,10 @@ class Marks:
                 grants.record(conn, account_id, call.principal.name, told, self._clock.now_ms())
             return changed
 
-        return self._store.run(work)
+        changed = self._store.run(work)
+        if on.kind == "catalog":
+            self._catalogs.forget(call.catalog)
+        return changed
 
     def is_definer(self, call: Call, view: TableIdentifier) -> bool:
         """Whether a view reads with the rights of its owner (its definer), and not of who reads it.

@@ -113,7 +113,7 @@ def open_catalog(
             addable_locations=settings.storage.addable_locations,
             most_locations=settings.limits.catalog_locations,
         ),
-        marks=Marks(store, parts.clock),
+        marks=Marks(store, parts.clock, catalogs),
         access=AccessDeclarations(access.access, access.roles, catalogs),
         calls=CallContext(catalogs, access.authorizer),
         view_chains=ViewChains(store, parts.entries, settings.auth.trusted_engines),

@@ -58,6 +58,8 @@ class Catalog(msgspec.Struct, frozen=True):
     properties: Mapping[str, str] = {}
     allowed_locations: tuple[str, ...] = ()
     """Further roots of this catalog alone; `allowed` has those that catalogs share, too."""
+    protected: bool = False
+    """Whether it may not be removed; a removal looks in the store."""
 
     @property
     def allowed(self) -> AllowedLocations:

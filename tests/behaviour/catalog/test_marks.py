@@ -112,7 +112,7 @@ def test_protection_is_of_what_exists_and_told_in_the_history(lake: Kernel, call
         marks.protect(call, Securable("account", ""), protected=True)
     marks.protect(call, NS, protected=True)
     marks.protect(call, NS, protected=False)
-    told = [each.change for each in lake.access.access.history(call.catalog.account_id, 2)]
+    told = [each.change for each in lake.access.questions.history(call, None, 2).items]
     assert told == [f"unprotect {NS}", f"protect {NS}"]
     lake.catalog.tables.drop(call, table("t"))
     with pytest.raises(NoSuchTableError):

@@ -425,11 +425,13 @@ def test_catalogs_are_created_and_listed() -> None:
     assert "Invalid catalog name" in one_error(run("catalog", "create", "a/b"), 2)
     assert run("catalog", "create", "near").returncode == 0
     warehouse = (Path.cwd() / ".floecat" / "warehouse").as_uri()
+    assert run("access", "protect", "catalog", "--catalog", "lake").returncode == 0
+    assert "Protected, so not removed: catalog lake" in one_error(run("catalog", "delete", "lake"), 1)
     listed = [line.split() for line in run("catalog", "list").stdout.splitlines()[1:]]
     assert listed == [
-        ["floecat", warehouse],
-        ["lake", "s3://bucket/lake"],
-        ["near", f"{warehouse}-near"],
+        ["floecat", "no", warehouse],
+        ["lake", "yes", "s3://bucket/lake"],
+        ["near", "no", f"{warehouse}-near"],
     ]
 
 

@@ -13,6 +13,7 @@ def test_a_catalog_is_shown_and_changed(client, opened_kernel):
         "storage-location": opened_kernel.settings.warehouse_location,
         "allowed-locations": [],
         "properties": {},
+        "protected": False,
     }
     assert client.post(PATH, json={}).json() == shown.json()
     for body, status, text in (

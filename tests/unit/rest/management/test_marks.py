@@ -43,6 +43,7 @@ def test_a_catalog_is_protected(client, opened_kernel):
     )
     path = "/management/v1/catalogs/kept"
     assert client.put(f"{path}/protection").json() == {"protected": True}
+    assert client.get(path).json()["protected"] is True
     assert client.delete(path).status_code == 409
     assert client.delete(f"{path}/protection").status_code == 204
     assert client.delete(path).status_code == 204

@@ -13,7 +13,7 @@ from floecat.auth.principals import Principal
 from floecat.errors import BadRequestError
 from floecat.identifiers.written_names import parse_identifier, parse_namespace
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
-from floecat_rest.commands.options import JsonOption, on_account, on_catalog
+from floecat_rest.commands.options import CatalogOption, JsonOption, on_account, on_catalog
 
 if TYPE_CHECKING:
     from floecat.access.access_questions import Grant
@@ -50,24 +50,36 @@ PrivilegesArgument = Annotated[
 
 
 @app.command()
-@on_catalog
+@on_account
 def grant(
-    kernel: Kernel, call: Call, privileges: PrivilegesArgument, on: SecurableArgument, to: GranteeArgument
+    kernel: Kernel,
+    actor: Actor,
+    privileges: PrivilegesArgument,
+    on: SecurableArgument,
+    to: GranteeArgument,
+    *,
+    catalog: CatalogOption = None,
 ) -> None:
     """Grant privileges on a thing and all that is in it."""
-    securable = _securable(call, on)
-    added = kernel.access.access.grant(call, _privileges(privileges), securable, to)
+    securable = _securable(kernel, catalog, on)
+    added = kernel.access.access.grant(actor, _privileges(privileges), securable, to)
     print_plain(f"Granted {', '.join(added)} on {securable} to {to}" if added else "All was granted before")
 
 
 @app.command()
-@on_catalog
+@on_account
 def revoke(
-    kernel: Kernel, call: Call, privileges: PrivilegesArgument, on: SecurableArgument, of: GranteeArgument
+    kernel: Kernel,
+    actor: Actor,
+    privileges: PrivilegesArgument,
+    on: SecurableArgument,
+    of: GranteeArgument,
+    *,
+    catalog: CatalogOption = None,
 ) -> None:
     """Take back privileges that were granted on a thing itself. It holds from the next request on."""
-    securable = _securable(call, on)
-    removed = kernel.access.access.revoke(call, _privileges(privileges), securable, of)
+    securable = _securable(kernel, catalog, on)
+    removed = kernel.access.access.revoke(actor, _privileges(privileges), securable, of)
     print_plain(
         f"Revoked {', '.join(removed)} on {securable} of {of}"
         if removed
@@ -76,11 +88,13 @@ def revoke(
 
 
 @app.command()
-@on_catalog
-def owner(kernel: Kernel, call: Call, on: SecurableArgument, to: GranteeArgument) -> None:
+@on_account
+def owner(
+    kernel: Kernel, actor: Actor, on: SecurableArgument, to: GranteeArgument, *, catalog: CatalogOption = None
+) -> None:
     """Give a catalog, namespace, table or view to another owner, who may do everything with it."""
-    securable = _securable(call, on)
-    kernel.access.access.set_owner(call, securable, to)
+    securable = _securable(kernel, catalog, on)
+    kernel.access.access.set_owner(actor, securable, to)
     print_plain(f"{to} owns {securable}")
 
 
@@ -88,7 +102,7 @@ def owner(kernel: Kernel, call: Call, on: SecurableArgument, to: GranteeArgument
 @on_catalog
 def protect(kernel: Kernel, call: Call, on: SecurableArgument) -> None:
     """Protect a catalog, namespace, table or view: nobody can remove it until this is taken off."""
-    securable = _securable(call, on)
+    securable = _securable(kernel, call.catalog.name, on)
     changed = kernel.catalog.marks.protect(call, securable, protected=True)
     print_plain(f"{'Protected' if changed else 'Protected before'}: {securable}")
 
@@ -97,16 +111,16 @@ def protect(kernel: Kernel, call: Call, on: SecurableArgument) -> None:
 @on_catalog
 def unprotect(kernel: Kernel, call: Call, on: SecurableArgument) -> None:
     """Take the protection from removal off a catalog, namespace, table or view."""
-    securable = _securable(call, on)
+    securable = _securable(kernel, call.catalog.name, on)
     changed = kernel.catalog.marks.protect(call, securable, protected=False)
     print_plain(f"{'Not protected any more' if changed else 'Was not protected'}: {securable}")
 
 
 @app.command()
-@on_catalog
+@on_account
 def explain(
     kernel: Kernel,
-    call: Call,
+    actor: Actor,
     principal: PrincipalArgument,
     privilege: Annotated[str, typer.Argument(metavar="PRIVILEGE", help="As read_table.")],
     on: SecurableArgument,
@@ -114,12 +128,13 @@ def explain(
     group: Annotated[
         list[str] | None, typer.Option("--group", help="A group that its token would name; repeatable.")
     ] = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Explain why a principal may do something, or what it lacks. Exits with 1 if it may not."""
-    who = Principal(principal, call.catalog.account_id, groups=tuple(group or ()))
+    who = Principal(principal, actor.account_id, groups=tuple(group or ()))
     (wanted,) = _privileges(privilege)
-    found = kernel.access.questions.explain(call, who, wanted, _securable(call, on))
+    found = kernel.access.questions.explain(actor, who, wanted, _securable(kernel, catalog, on))
     if as_json:
         print_json([found])
     else:
@@ -130,19 +145,20 @@ def explain(
 
 
 @app.command()
-@on_catalog
+@on_account
 def who(
     kernel: Kernel,
-    call: Call,
+    actor: Actor,
     on: SecurableArgument,
     *,
     privilege: Annotated[str | None, typer.Option("--privilege", help="Only who has this one.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most of them.")] = 1000,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List who may do something with a thing, and through what."""
     wanted = _privileges(privilege)[0] if privilege else None
-    found = kernel.access.questions.who(call, _securable(call, on), wanted, limit)
+    found = kernel.access.questions.who(actor, _securable(kernel, catalog, on), wanted, limit)
     if as_json:
         print_json(found)
     else:
@@ -279,16 +295,18 @@ def _privileges(text: str) -> Sequence[Privilege]:
     return found
 
 
-def _securable(call: Call, text: str) -> Securable:
+def _securable(kernel: Kernel, catalog: str | None, text: str) -> Securable:
+    catalog = catalog or kernel.settings.gateway.default_prefix
     kind, _, name = text.partition(":")
     if text == "account":
         return Securable("account", "")
     if text == "catalog":
-        return call.on_catalog()
+        return Securable("catalog", catalog)
     if kind == "namespace":
-        return call.on_namespace(parse_namespace(name))
+        return Securable("namespace", catalog, parse_namespace(name))
     if kind in ("table", "view"):
-        return call.on_entry("table" if kind == "table" else "view", parse_identifier(name))
+        identifier = parse_identifier(name)
+        return Securable("table" if kind == "table" else "view", catalog, *identifier)
     raise BadRequestError(
         f"Invalid name: {text!r}, expected account, catalog, namespace:OUTER.INNER, table:NAMESPACE.NAME"
         " or view:NAMESPACE.NAME"

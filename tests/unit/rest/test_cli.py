@@ -1099,5 +1099,11 @@ def test_roles_of_an_account_without_catalogs() -> None:
     assert "team" in run("role", "list", "--account", "new").stdout
     assert "team" not in run("role", "list").stdout
     assert "- name: team" in run("access", "export", "--account", account).stdout
+    granted = run("access", "grant", "create_catalog", "account", "role:team", "--account", "new")
+    assert granted.stdout == "Granted create_catalog on the account to role:team\n"
+    nowhere = run(
+        "access", "grant", "read_table", "catalog", "role:team", "--catalog", "x", "--account", "new"
+    )
+    assert (nowhere.returncode, nowhere.stderr) == (1, "error: There is no catalog x\n")
     missing = run("role", "create", "team", "--account", str(uuid.uuid4()))
     assert (missing.returncode, "Account does not exist" in missing.stderr) == (1, True)

@@ -132,6 +132,8 @@ OPERATIONS: Final[Mapping[str, tuple[int, int, int, int, int]]] = {
     "dropPrincipal": (403, 403, 403, 404, 403),
     "listRoles": (403, 403, 403, 200, 403),
     "createRole": (403, 403, 403, 201, 403),
+    "createBuiltInRoles": (403, 403, 403, 200, 403),
+    "listRoleMembers": (403, 403, 403, 404, 403),
     "loadRole": (403, 403, 403, 404, 403),
     "dropRole": (403, 403, 403, 404, 403),
     "changeRoleMembers": (403, 403, 403, 404, 403),

@@ -18,6 +18,7 @@ from floecat.store.access import grants, principals
 from floecat.store.catalogs import accounts
 from floecat.store.catalogs.accounts import AccountRow
 from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import ForeignKeyError
 
 __all__ = ["AccountDescription", "AccountService"]
 
@@ -129,7 +130,12 @@ class AccountService:
             accounts.delete(conn, row.id)
             return row
 
-        row = self._store.run(work)
+        try:
+            row = self._store.run(work)
+        except ForeignKeyError:
+            raise ConflictError(
+                f"Account {name} is not empty: something was created in it meanwhile"
+            ) from None
         _log.info("Account %s (%s) was deleted", row.name, row.id)
 
 

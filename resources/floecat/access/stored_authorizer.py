@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence, Sized
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from floecat.store.access import grants, places, principals, roles
 from floecat.store.access.principals import PrincipalRow
 from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Connection, Store
+from floecat.store.database.errors import ForeignKeyError
 
 __all__ = ["StoredAuthorizer"]
 
@@ -119,7 +121,8 @@ class StoredAuthorizer(Authorizer):
         with self._store.read() as conn:
             disabled, row = principals.standing(conn, principal.account_id, principal.name)
         if disabled is False and row is None:
-            self._store.run(lambda conn: self._make_row(conn, principal))
+            with suppress(ForeignKeyError):  # the account was deleted meanwhile
+                self._store.run(lambda conn: self._make_row(conn, principal))
 
     def _make_row(self, conn: Connection, principal: Principal) -> PrincipalRow | None:
         """Makes the row of a principal; None where its account has too many."""

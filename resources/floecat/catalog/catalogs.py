@@ -18,6 +18,7 @@ from floecat.entries.calls import Call, Catalog, Page, RequestKey
 from floecat.errors import (
     AlreadyExistsError,
     BadRequestError,
+    ConflictError,
     FloecatError,
     LocationNotAllowedError,
     NoSuchWarehouseError,
@@ -29,7 +30,7 @@ from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store import page_tokens
 from floecat.store.catalogs import accounts, catalogs
 from floecat.store.database.engine import Connection, Store
-from floecat.store.database.errors import DuplicateKeyError
+from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 from floecat.store.record_pages import fetch_records
 
 __all__ = ["RESERVED_NAMES", "CallContext", "CatalogService"]
@@ -153,6 +154,7 @@ class CatalogService:
         Raises:
             BadRequestError: the name or a location is malformed, or files cannot be written there.
             AlreadyExistsError: the account has a catalog of this name.
+            ConflictError: the account was deleted at the same time.
         """
         row = self.new_row(account_id, name, storage_location, allowed_locations, properties)
         if try_writing:
@@ -167,6 +169,10 @@ class CatalogService:
             self._store.run(insert)
         except DuplicateKeyError:
             raise AlreadyExistsError(f"Catalog already exists: {name}") from None
+        except ForeignKeyError:
+            raise ConflictError(
+                f"Catalog {name} was not created: its account was deleted meanwhile"
+            ) from None
         return self._catalog(row)
 
     def new_row(

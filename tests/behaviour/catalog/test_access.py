@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from uuid import uuid4
@@ -30,6 +32,7 @@ from floecat.runtime import Kernel
 from floecat.settings.groups.process import AuthSettings, IssuerSettings
 from floecat.settings.limits import LimitSettings
 from floecat.store.access import grants, principals
+from floecat.store.access.principals import PrincipalRow
 from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Connection
 from tests.behaviour.catalog.changes import SCHEMA
@@ -289,6 +292,36 @@ def test_a_disabled_account_lets_nobody_do_anything(lake: Lake, secure: Callable
         lake.load(lake.operator)
     assert counter.statements == 4  # two loads; its row and the roles, once
     other.kernel.background.stop()
+
+
+def test_an_account_is_deleted_with_nothing_that_is_made_meanwhile(lake: Lake) -> None:
+    store, service = lake.kernel.store, lake.kernel.access.accounts
+    account = service.create(f"short-{uuid4().hex}")
+    made, outcome = threading.Event(), queue.SimpleQueue[ConflictError | None]()
+
+    def delete() -> None:
+        made.wait(60)
+        try:
+            service.delete(account.name)
+        except ConflictError as error:
+            outcome.put(error)
+        else:
+            outcome.put(None)
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+
+    def insert(conn: Connection) -> None:
+        principals.ensure(conn, PrincipalRow(uuid4(), account.id, "ada", False, 0))
+        made.set()
+        thread.join(0.5)  # on PostgreSQL it sees nothing of this yet, and waits for its end
+
+    store.run(insert)
+    thread.join(60)
+    refused = outcome.get(timeout=60)
+    assert refused is not None
+    assert "is not empty" in refused.message
+    assert service.describe(account.name).contents["principals"] == 1
 
 
 def test_disabling_works_where_everybody_may_do_everything(lake: Lake, kernel: Kernel) -> None:

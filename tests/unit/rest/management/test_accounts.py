@@ -13,6 +13,9 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from litestar.testing import TestClient
 
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import AllowAll
+from floecat.auth.principals import Principal
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import GatewaySettings, OidcSettings, Settings, StorageSettings
 from floecat.settings.groups.process import AuthSettings
@@ -116,6 +119,7 @@ def test_others_manage_no_accounts(client: Any, kernel: Kernel) -> None:
     assert statuses({}) == {401}
     assert client.get(PATH, headers=token("own", str(account.id), ("hosts",))).status_code == 200
     # an operator of the service who is disabled is none
-    kernel.access.access.set_disabled(account.id, "own", "op", disabled=True)
+    operator = Actor(Principal("operator", account.id), AllowAll())
+    kernel.access.principals.set_disabled(operator, "own", disabled=True)
     assert client.get(PATH, headers=token("own", str(account.id), ("hosts",))).status_code == 403
     assert statuses(token("own", str(account.id), ("hosts",))) == {403}

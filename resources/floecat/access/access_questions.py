@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.access.changes import ACCOUNT, AccessChanges, GranteeNames, known_grantee, whole_path
-from floecat.access.memberships import of_roles, reached, way
+from floecat.access.memberships import below, reached, way
 from floecat.access.paths import find_paths
 from floecat.access.rights import IMPLIED_BY, OWNER, Reason, reasons
 from floecat.access.stored_authorizer import StoredAuthorizer
@@ -166,13 +166,13 @@ class AccessQuestions:
                 (row.grantee, row.privilege, steps[row.securable_id])
                 for row in grants.of_securables(conn, list(steps))
             ]
-            edges = of_roles(roles.members(conn, account_id))
+            members_of = below(conn)
             implying = {OWNER, privilege, *(IMPLIED_BY.get(privilege, ()) if privilege else ())}
             holders = (
                 (tuple(way(ends, member)), granted, step)
                 for grantee, granted, step in found
                 if privilege is None or granted in implying
-                for ends in (reached(edges, grantee),)
+                for ends in (reached(members_of, grantee, most=limit),)
                 for member in ends
             )
             shown = list(islice(holders, limit))

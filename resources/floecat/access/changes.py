@@ -8,7 +8,7 @@ from uuid import UUID
 
 import uuid_utils.compat as uuids
 
-from floecat.access.memberships import of_roles, reached
+from floecat.access.memberships import below, reached
 from floecat.access.paths import Path, find_paths
 from floecat.access.rights import group
 from floecat.auth.actors import Actor
@@ -160,8 +160,7 @@ class AccessChanges:
             for row in grants.of_securables(conn, [account_id])
             if row.privilege == Privilege.MANAGE_GRANTS
         ]
-        edges = of_roles(roles.members(conn, account_id)) if holders else {}
-        found = reached(edges, *holders)
+        found = reached(below(conn), *holders)
         if any(each.startswith(group("")) for each in found):
             return True
         return principals.any_enabled(conn, [UUID(each) for each in found])

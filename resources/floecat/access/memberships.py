@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-__all__ = ["Edges", "of_members", "of_roles", "reached", "way"]
+from floecat.store.access import roles
+from floecat.store.database.engine import Connection
 
-Edges = Mapping[str, Sequence[str]]
-"""Grantees as the store writes them, each with those that are one step away."""
+__all__ = ["Step", "above", "below", "reached", "way"]
+
+Step = Callable[[Sequence[str]], Iterable[tuple[str, str]]]
+"""Gives the neighbours of some grantees, as the store writes them: pairs of one of these and a neighbour."""
 
 
-def of_members(members: Iterable[tuple[UUID, str]]) -> Edges:
-    """From members to their roles.
+def above(conn: Connection, account_id: UUID) -> Step:
+    """From members to their roles in an account."""
+    return lambda some: roles.roles_of(conn, account_id, some)
+
+
+def below(conn: Connection) -> Step:
+    """From roles to their members."""
+    return lambda some: roles.members_in(conn, [UUID(each) for each in some if ":" not in each])
+
+
+def reached(step: Step, *starts: str, most: int | None = None) -> dict[str, str | None]:
+    """What steps lead to from some starts, each with the one before it on a shortest way; None at a start.
+
+    However many ways there are between two roles, each is read once, all of a distance in one statement.
 
     Args:
-        members: every role with each of its members.
-    """
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for role, member in members:
-        found[member].append(str(role))
-    return found
-
-
-def of_roles(members: Iterable[tuple[UUID, str]]) -> Edges:
-    """From roles to their members.
-
-    Args:
-        members: every role with each of its members.
-    """
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for role, member in members:
-        found[str(role)].append(member)
-    return found
-
-
-def reached(edges: Edges, *starts: str) -> dict[str, str | None]:
-    """What edges lead to from some starts, each with the one before it on a shortest way; None at a start.
-
-    However many ways there are between two roles, this takes a step for each edge.
+        step: where to.
+        starts: where from.
+        most: how many are enough.
     """
     found: dict[str, str | None] = dict.fromkeys(starts)
     waiting = list(found)
-    for each in waiting:  # grows meanwhile
-        for end in edges.get(each, ()):
-            if end not in found:
-                found[end] = each
-                waiting.append(end)
+    while waiting and (most is None or len(found) < most):
+        ends = {end: start for start, end in sorted(step(waiting), reverse=True) if end not in found}
+        found |= dict(reversed(ends.items()))
+        waiting = list(ends)
     return found
 
 

@@ -61,8 +61,8 @@ class PrincipalService:
         actor.check((Privilege.READ_ACCESS, ACCOUNT))
         with self._changes.store.read() as conn:
             row = principal_of(conn, actor.account_id, name)
-            inside = {role for role, member in roles.members(conn, actor.account_id) if member == str(row.id)}
-            found = [each.name for each in roles.list_all(conn, actor.account_id) if each.id in inside]
+            ids = [UUID(role) for _, role in roles.roles_of(conn, actor.account_id, [str(row.id)])]
+            found = sorted(roles.names(conn, ids).values())
         return PrincipalInfo(row.name, row.disabled, row.created_at_ms, tuple(found))
 
     def set_disabled(self, actor: Actor, name: str, *, disabled: bool) -> Sequence[str]:

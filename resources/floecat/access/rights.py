@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.access.memberships import Edges, reached
+from floecat.access.memberships import Step, reached
 from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
 from floecat.store.access.grants import GrantRow
@@ -59,7 +59,7 @@ class Grantees(msgspec.Struct, frozen=True):
     """What is disabled, the principal or its account, which may then do nothing."""
 
     @classmethod
-    def of(cls, principal: Principal, row: PrincipalRow | None, roles: Edges) -> Grantees:
+    def of(cls, principal: Principal, row: PrincipalRow | None, roles: Step) -> Grantees:
         """The grantees of a principal.
 
         Args:

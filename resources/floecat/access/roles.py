@@ -10,7 +10,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 from floecat.access.changes import ACCOUNT, LONGEST_NAME, AccessChanges, GranteeNames, known_grantee, role_of
-from floecat.access.memberships import of_members, reached
+from floecat.access.memberships import above, reached
 from floecat.access.paths import find_paths
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.actors import Actor
@@ -161,8 +161,7 @@ class RoleService:
         def work(conn: Connection) -> list[str]:
             row = change(conn)
             found = [line for each in removed for line in self.take_out(conn, row, each)]
-            above = of_members(roles.members(conn, row.account_id))
-            within = reached(above, str(row.id))
+            within = reached(above(conn, row.account_id), str(row.id))
             for each in added:
                 if self._changes.grantee(conn, row.account_id, each) in within:
                     raise ConflictError(f"Role {name} would be a member of itself by {each}")
@@ -261,7 +260,7 @@ def _described(conn: Connection, rows: Sequence[RoleRow], members: Sequence[tupl
             row.name,
             named.of(str(row.owner_id)) if row.owner_id else None,
             row.created_at_ms,
-            tuple(map(named.of, within[row.id])),
+            tuple(sorted(map(named.of, within[row.id]))),
         )
         for row in rows
     ]

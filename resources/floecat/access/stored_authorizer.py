@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence, Sized
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
@@ -12,7 +12,7 @@ from uuid import UUID
 import uuid_utils.compat as uuids
 
 from floecat.access.changes import GranteeNames
-from floecat.access.memberships import of_members
+from floecat.access.memberships import above
 from floecat.access.paths import Path, find_paths
 from floecat.access.rights import ALL, Grantees, held, with_implied
 from floecat.auth.authorizer import Authorizer, Check, FoundSecurable, Securable
@@ -22,7 +22,7 @@ from floecat.errors import ForbiddenError
 from floecat.identifiers.namespace import Namespace
 from floecat.memory_budget import LruCache, MemoryBudget
 from floecat.settings.groups.process import AuthSettings
-from floecat.store.access import grants, places, principals, roles
+from floecat.store.access import grants, places, principals
 from floecat.store.access.principals import PrincipalRow
 from floecat.store.catalogs import accounts
 from floecat.store.database.engine import Connection, Store
@@ -160,10 +160,7 @@ class StoredAuthorizer(Authorizer):
             if account_disabled or (row is not None and row.disabled):
                 who = "The account" if account_disabled else f"Principal {principal.name}"
                 return Grantees({}, frozenset(), disabled=who)
-            edges = self._keep(
-                (account.int, version, "roles"), lambda: of_members(roles.members(conn, account)), _ROW_BYTES
-            )
-            return Grantees.of(principal, row, edges)
+            return Grantees.of(principal, row, above(conn, account))
 
         return self._keep((account.int, version, _key(principal)), made, _size(principal))
 
@@ -266,7 +263,7 @@ class StoredAuthorizer(Authorizer):
 
     def _keep(self, key: Hashable, make: Callable[[], T], size: int) -> T:
         kept: T = self._kept.get_or_make(
-            key, make, lambda value: size * (1 + len(value) if isinstance(value, Sized) else 1)
+            key, make, lambda value: size * (1 + len(value) if isinstance(value, Sequence) else 1)
         )
         return kept
 

@@ -6,7 +6,7 @@ a group of tokens.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -27,11 +27,13 @@ __all__ = [
     "insert",
     "list_all",
     "members",
+    "members_in",
     "members_of",
     "names",
     "remove_everywhere",
     "remove_member",
     "roles",
+    "roles_of",
     "set_owner",
 ]
 
@@ -92,6 +94,14 @@ _MEMBERS: Final = (
     sa.select(_members.c.role_id, _members.c.member)
     .join(roles, roles.c.id == _members.c.role_id)
     .where(_OF_ACCOUNT)
+)
+_ROLES_OF: Final = (
+    sa.select(_members.c.member, _members.c.role_id)
+    .join(roles, roles.c.id == _members.c.role_id)
+    .where(_OF_ACCOUNT, _members.c.member.in_(sa.bindparam("some", expanding=True)))
+)
+_MEMBERS_IN: Final = sa.select(_members.c.role_id, _members.c.member).where(
+    _members.c.role_id.in_(sa.bindparam("some", expanding=True, type_=sa.Uuid()))
 )
 _MEMBERS_OF: Final = (
     sa.select(_members.c.member)
@@ -163,7 +173,21 @@ def remove_everywhere(conn: Connection, member: str) -> None:
 
 def members(conn: Connection, account_id: UUID) -> list[tuple[UUID, str]]:
     """Every role of an account with each of its members."""
-    return sorted((row[0], row[1]) for row in conn.all(_MEMBERS, {"account_id": account_id}))
+    return [(row[0], row[1]) for row in conn.all(_MEMBERS, {"account_id": account_id})]
+
+
+def roles_of(conn: Connection, account_id: UUID, some: Sequence[str]) -> list[tuple[str, str]]:
+    """Each of some members with each role of the account that it is in itself, as text."""
+    return [
+        (row[0], str(row[1]))
+        for part in in_parts(some)
+        for row in conn.all(_ROLES_OF, {"account_id": account_id, "some": part})
+    ]
+
+
+def members_in(conn: Connection, ids: Sequence[UUID]) -> list[tuple[str, str]]:
+    """Each of some roles, as text, with each of its members."""
+    return [(str(row[0]), row[1]) for part in in_parts(ids) for row in conn.all(_MEMBERS_IN, {"some": part})]
 
 
 def members_of(conn: Connection, role_id: UUID, after: str, limit: int) -> list[str]:

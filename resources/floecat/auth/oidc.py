@@ -65,8 +65,8 @@ class TokenVerifier:
             remembered: tokens that were verified, of all issuers; or the memory for them.
             issuer: accepted `iss`; any if None.
             audience: accepted `aud`; any if None.
-            account_claim: claim with the id of the account, a UUID.
-            principal_claim: claim with the name of the principal.
+            setting: the settings of the issuer, for messages.
+            principals: reads the principal from the claims.
             leeway_s: clock difference that is tolerated for `exp`, `nbf` and `iat`.
             max_nesting: levels of arrays and objects that a token may have.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,27 +13,12 @@ from litestar.testing import TestClient
 from floecat.auth.principals import DEVELOPER, Principal
 from floecat.errors import StoreUnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.runtime import Kernel, open_kernel, prepare_store
-from floecat.settings import Settings, StorageSettings, StoreSettings
+from floecat.runtime import Kernel, open_kernel
 from floecat_rest.app import create_app
 from tests.delta_tables import writable_copy
 
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 TABLE = "/v1/floecat/namespaces/a%1Fb/tables/t"
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def kernel(
-    tmp_path: Path, request: pytest.FixtureRequest, upgraded_store: Callable[[str], str]
-) -> Iterator[Kernel]:
-    url = upgraded_store(request.param)
-    settings = Settings(
-        data_dir=str(tmp_path), storage=StorageSettings(fsync=False), store=StoreSettings(url=url)
-    )
-    prepare_store(settings)
-    opened = open_kernel(settings)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from floecat.auth.principals import Principal
 from floecat.entries.calls import Call, Page
 from floecat.errors import StoreUnavailableError
 from floecat.identifiers.namespace import Namespace
-from floecat.runtime import Kernel, open_kernel, prepare_store
+from floecat.runtime import Kernel, prepare_store
 from floecat.runtime import kernel as opened_kernel
 from floecat.settings import GatewaySettings, OidcSettings, Settings, StorageSettings, StoreSettings
 from floecat.settings.groups.process import AuthSettings
@@ -40,20 +40,6 @@ LISTS = (
     *(f"{ROOT}/{levels}/{kind}" for levels in ("a", "a%1Fb") for kind in ("tables", "views")),
     *(f"{ROOT}{query}" for query in ("", "?parent=a", "?pageSize=5&pageToken=&parent=a%1Fb")),
 )
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def kernel(
-    tmp_path: Path, request: pytest.FixtureRequest, upgraded_store: Callable[[str], str]
-) -> Iterator[Kernel]:
-    url = upgraded_store(request.param)
-    settings = Settings(
-        data_dir=str(tmp_path), storage=StorageSettings(fsync=False), store=StoreSettings(url=url)
-    )
-    prepare_store(settings)
-    opened = open_kernel(settings)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

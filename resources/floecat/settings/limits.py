@@ -56,7 +56,7 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     """Most roles of an account."""
 
     role_members: Annotated[int, integer(minimum=1)] = 100_000
-    """Most members of all roles of an account together; they are read when access has changed."""
+    """Most members of all roles of an account together."""
 
     grants: Annotated[int, integer(minimum=1)] = 10_000
     """Most grants on one thing; a decision reads those on what a table is in, once access has changed."""

@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
-from uuid import UUID
 
-import msgspec
 from litestar import delete, get, post
 from litestar.params import RawBody
 
-from floecat.access.account_service import AccountDescription
 from floecat.identifiers.encoding import decode_segment
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.management.catalog_wire import (
+    AccountResponse,
+    CreateAccountRequest,
+    DescribedAccount,
+    ListAccountsResponse,
+    UpdateAccountRequest,
+)
 from floecat_rest.management.controllers import ManagementController, listed_size
 
-__all__ = ["AccountController", "AccountsController", "CreateAccountRequest", "UpdateAccountRequest"]
+__all__ = ["AccountController", "AccountsController"]
 
 _ACCOUNTS: Final = "/management/v1/accounts"
-
-
-class CreateAccountRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
-    """A new account."""
-
-    name: str
-    id: UUID | None = None
-    """Id, which the tokens of its principals name. By default a new one."""
-
-
-class UpdateAccountRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A change of an account."""
-
-    disabled: bool
-    """Whether nobody may do anything in it."""
-
-
-class AccountResponse(msgspec.Struct, rename="kebab"):
-    """An account."""
-
-    id: UUID
-    name: str
-    disabled: bool
-    created_at_ms: int
-
-
-class ListAccountsResponse(msgspec.Struct, rename="kebab"):
-    """Accounts, by name."""
-
-    accounts: Sequence[AccountResponse]
-    next_page_token: str | None
 
 
 class AccountsController(ManagementController):
@@ -64,16 +36,14 @@ class AccountsController(ManagementController):
         """The accounts, by name; at most 1,000. Needs the group `floecat.auth.service-operators`."""
         accounts = request.kernel.access.accounts_for(request.principal)
         found, token = accounts.page(page_token, listed_size(page_size))
-        return ListAccountsResponse(
-            msgspec.convert(found, list[AccountResponse], from_attributes=True), token
-        )
+        return ListAccountsResponse([AccountResponse.of(each) for each in found], token)
 
     @post(operation_id="createAccount", status_code=201, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def create_account(self, request: CatalogRequest, body: RawBody) -> AccountResponse:
         """Creates an account. Needs the group `floecat.auth.service-operators`."""
         accounts = request.kernel.access.accounts_for(request.principal)
         sent = request.read(body, CreateAccountRequest)
-        return msgspec.convert(accounts.create(sent.name, sent.id), AccountResponse, from_attributes=True)
+        return AccountResponse.of(accounts.create(sent.name, sent.id))
 
 
 class AccountController(ManagementController):
@@ -82,10 +52,10 @@ class AccountController(ManagementController):
     path = f"{_ACCOUNTS}/{{account:str}}"
 
     @get(operation_id="loadAccount", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
-    def load_account(self, request: CatalogRequest) -> AccountDescription:
+    def load_account(self, request: CatalogRequest) -> DescribedAccount:
         """The account and how much is in it. Needs the group `floecat.auth.service-operators`."""
         accounts = request.kernel.access.accounts_for(request.principal)
-        return accounts.describe(_name(request))
+        return DescribedAccount.of(accounts.describe(_name(request)))
 
     @post(operation_id="updateAccount", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def update_account(self, request: CatalogRequest, body: RawBody) -> AccountResponse:
@@ -93,7 +63,7 @@ class AccountController(ManagementController):
         accounts = request.kernel.access.accounts_for(request.principal)
         sent = request.read(body, UpdateAccountRequest)
         changed = accounts.set_disabled(_name(request), disabled=sent.disabled)
-        return msgspec.convert(changed, AccountResponse, from_attributes=True)
+        return AccountResponse.of(changed)
 
     @delete(operation_id="dropAccount", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_account(self, request: CatalogRequest) -> None:

@@ -1,18 +1,25 @@
-"""Bodies of the routes about catalogs; the command line prints the same JSON."""
+"""Bodies of the routes about accounts and catalogs; the command line prints the same JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import msgspec
 
+from floecat.access.account_service import AccountInfo
 from floecat.catalog.catalog_directory import NewCatalog
 from floecat.entries.calls import Catalog
 
 __all__ = [
+    "AccountResponse",
     "CatalogResponse",
+    "CreateAccountRequest",
     "CreateCatalogRequest",
+    "DescribedAccount",
+    "ListAccountsResponse",
     "ListCatalogsResponse",
+    "UpdateAccountRequest",
     "UpdateCatalogRequest",
     "catalog_response",
 ]
@@ -70,3 +77,52 @@ def catalog_response(catalog: Catalog) -> CatalogResponse:
         catalog.properties,
         catalog.protected,
     )
+
+
+class CreateAccountRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """A new account."""
+
+    name: str
+    id: UUID | None = None
+    """Id, which the tokens of its principals name. By default a new one."""
+
+
+class UpdateAccountRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A change of an account."""
+
+    disabled: bool
+    """Whether nobody may do anything in it."""
+
+
+class AccountResponse(msgspec.Struct, rename="kebab"):
+    """An account."""
+
+    id: UUID
+    """Id, which the tokens of its principals name."""
+    name: str
+    disabled: bool
+    created_at_ms: int
+
+    @classmethod
+    def of(cls, found: AccountInfo) -> AccountResponse:
+        """Renders an account."""
+        return cls(found.id, found.name, found.disabled, found.created_at_ms)
+
+
+class DescribedAccount(AccountResponse, rename="kebab"):
+    """An account, and how much is in it."""
+
+    contents: Mapping[str, int]
+    """Numbers of its catalogs, principals, roles and grants."""
+
+    @classmethod
+    def of(cls, found: AccountInfo) -> DescribedAccount:
+        """Renders an account."""
+        return cls(found.id, found.name, found.disabled, found.created_at_ms, found.contents)
+
+
+class ListAccountsResponse(msgspec.Struct, rename="kebab"):
+    """Accounts, by name."""
+
+    accounts: Sequence[AccountResponse]
+    next_page_token: str | None

@@ -28,8 +28,12 @@ from floecat_rest.management.access_wire import (
     OwnerRequest,
     UpdatePrincipalRequest,
 )
-from floecat_rest.management.accounts import CreateAccountRequest, UpdateAccountRequest
-from floecat_rest.management.catalog_wire import CreateCatalogRequest, UpdateCatalogRequest
+from floecat_rest.management.catalog_wire import (
+    CreateAccountRequest,
+    CreateCatalogRequest,
+    UpdateAccountRequest,
+    UpdateCatalogRequest,
+)
 from floecat_rest.management.statistics_wire import (
     CaptureRequest,
     ConstraintsRequest,

@@ -15,7 +15,8 @@ from floecat_rest.commands.options import ConfigOption, DataDirOption, JsonOptio
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from floecat.access.account_service import AccountService
+    from floecat.access.account_service import AccountInfo, AccountService
+    from floecat_rest.management.catalog_wire import AccountResponse
 
 __all__ = ["app"]
 
@@ -44,7 +45,7 @@ def create(
     with _accounts(config, data_dir) as service:
         made = service.create(name, account_id)
     if as_json:
-        print_json([made])
+        print_json([_response(made)])
     else:
         print_plain(f"Created account {made.name}: tokens name it by {made.id}")
 
@@ -61,7 +62,7 @@ def list_accounts(
             found, token = service.page(token, _PAGE)
             rows += found
     if as_json:
-        print_json(rows)
+        print_json(map(_response, rows))
     else:
         print_rows(
             ("account", "id", "created", "state"),
@@ -83,7 +84,9 @@ def show(
     with _accounts(config, data_dir) as service:
         found = service.describe(name)
     if as_json:
-        print_json([found])
+        from floecat_rest.management.catalog_wire import DescribedAccount
+
+        print_json([DescribedAccount.of(found)])
         return
     rows = [("name", found.name), ("id", str(found.id)), ("state", _state(found.disabled))]
     rows.append(("created", written_time(found.created_at_ms)))
@@ -120,6 +123,12 @@ def _accounts(config: Path | None, data_dir: Path | None) -> Iterator[AccountSer
 
     with kernel(settings_from(config, data_dir=data_dir)) as opened:
         yield opened.access.accounts
+
+
+def _response(account: AccountInfo) -> AccountResponse:
+    from floecat_rest.management.catalog_wire import AccountResponse
+
+    return AccountResponse.of(account)
 
 
 def _state(disabled: bool) -> str:

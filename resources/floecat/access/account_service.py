@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from floecat.store.catalogs.accounts import AccountRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import ForeignKeyError
 
-__all__ = ["AccountDescription", "AccountService"]
+__all__ = ["AccountInfo", "AccountService"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _SCOPE: Final = "accounts"
@@ -29,7 +30,7 @@ _BY: Final = "service operator"
 _log = logging.getLogger(__name__)
 
 
-class AccountDescription(msgspec.Struct, frozen=True, rename="kebab"):
+class AccountInfo(msgspec.Struct, frozen=True):
     """An account."""
 
     id: UUID
@@ -37,8 +38,8 @@ class AccountDescription(msgspec.Struct, frozen=True, rename="kebab"):
     name: str
     disabled: bool
     created_at_ms: int
-    contents: Mapping[str, int]
-    """Numbers of its catalogs, principals, roles and grants."""
+    contents: Mapping[str, int] = {}
+    """Numbers of its catalogs, principals, roles and grants; empty where it is not described."""
 
 
 class AccountService:
@@ -48,7 +49,7 @@ class AccountService:
         self._store = store
         self._clock = clock
 
-    def create(self, name: str, account_id: UUID | None = None) -> AccountRow:
+    def create(self, name: str, account_id: UUID | None = None) -> AccountInfo:
         """Creates an account.
 
         Args:
@@ -69,9 +70,9 @@ class AccountService:
             grants.record(conn, made.id, _BY, f"create account {name}", made.created_at_ms)
 
         self._store.run(work)
-        return made
+        return _info(made)
 
-    def page(self, token: str | None, limit: int) -> tuple[Sequence[AccountRow], str | None]:
+    def page(self, token: str | None, limit: int) -> tuple[Sequence[AccountInfo], str | None]:
         """A page of the accounts, by name, and the token of the next one.
 
         Raises:
@@ -81,9 +82,9 @@ class AccountService:
         with self._store.read() as conn:
             found = accounts.page(conn, after, limit + 1)
         next_token = page_tokens.encode(found[limit - 1].name, _SCOPE) if len(found) > limit else None
-        return found[:limit], next_token
+        return [_info(row) for row in found[:limit]], next_token
 
-    def describe(self, name: str) -> AccountDescription:
+    def describe(self, name: str) -> AccountInfo:
         """An account, with the numbers of what is in it.
 
         Raises:
@@ -91,11 +92,9 @@ class AccountService:
         """
         with self._store.read() as conn:
             row = _find(conn, name)
-            return AccountDescription(
-                row.id, row.name, row.disabled, row.created_at_ms, principals.contents(conn, row.id)
-            )
+            return _info(row, principals.contents(conn, row.id))
 
-    def set_disabled(self, name: str, *, disabled: bool) -> AccountRow:
+    def set_disabled(self, name: str, *, disabled: bool) -> AccountInfo:
         """Disables an account, in which nobody may do anything from the next request on, or enables it.
 
         Raises:
@@ -110,7 +109,7 @@ class AccountService:
                 grants.record(conn, row.id, _BY, change, self._clock.now_ms())
             return msgspec.structs.replace(row, disabled=disabled)
 
-        return self._store.run(work)
+        return _info(self._store.run(work))
 
     def delete(self, name: str) -> None:
         """Deletes an account that is empty, with its history.
@@ -137,6 +136,10 @@ class AccountService:
                 f"Account {name} is not empty: something was created in it meanwhile"
             ) from None
         _log.info("Account %s (%s) was deleted", row.name, row.id)
+
+
+def _info(row: AccountRow, contents: Mapping[str, int] = MappingProxyType({})) -> AccountInfo:
+    return AccountInfo(row.id, row.name, row.disabled, row.created_at_ms, contents)
 
 
 def _find(conn: Connection, name: str) -> AccountRow:

@@ -32,7 +32,7 @@ from floecat.commits.commit import CreateTable
 from floecat.commits.view_commits import CreateView
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import kernel
-from floecat.settings import load_settings
+from floecat.settings import Settings, load_settings
 from floecat_rest.cli import app, main
 from tests.behaviour.catalog.changes import SCHEMA
 from tests.delta_tables import writable_copy
@@ -483,6 +483,9 @@ def test_accounts_are_created_disabled_and_deleted() -> None:
     assert run("db", "upgrade").returncode == 0
     made = run("account", "create", "marketing", "--json")
     account = json.loads(made.stdout)["id"]
+    assert json.loads(made.stdout).keys() == {"id", "name", "disabled", "created-at-ms"}
+    listed = [json.loads(line)["name"] for line in run("account", "list", "--json").stdout.splitlines()]
+    assert listed == [str(Settings().gateway.default_account_id), "marketing"]
     assert (run("account", "create", "marketing").returncode, made.returncode) == (1, 0)
     assert run("catalog", "create", "lake", "--account", "marketing").returncode == 0
     shown = json.loads(run("account", "show", "marketing", "--json").stdout)

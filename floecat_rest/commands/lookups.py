@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATOR", "hint", "of_catalog"]
 
-OPERATOR: Final = "command-line"
+OPERATOR: Final = "operator"
 """Name in the commit log for users of commands."""
 
 Name = TypeVar("Name", Namespace, TableIdentifier)

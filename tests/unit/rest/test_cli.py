@@ -1070,7 +1070,7 @@ def test_access_from_the_command_line(tmp_path: Path) -> None:
     assert "group:m in role:marketing  use_catalog" in run("access", "who", "catalog").stdout
     shown = run("role", "show", "marketing").stdout
     assert "members: group:m\n" in shown
-    assert re.search(r"^use_catalog  catalog floecat  command-line", shown, re.MULTILINE)
+    assert re.search(r"^use_catalog  catalog floecat  operator", shown, re.MULTILINE)
     assert json.loads(run("role", "show", "marketing", "--json").stdout)["members"] == ["group:m"]
     assert run("principal", "disable", "eve").stdout == "Disabled principal eve\n"
     assert re.search(r"^eve +disabled", run("principal", "list").stdout, re.MULTILINE)

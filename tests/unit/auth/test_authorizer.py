@@ -28,6 +28,9 @@ _BY_NAME = {
 _ASKING = {
     "catalog/catalog_changes.py",
     "catalog/catalogs.py",
+    # of an actor that may do everything in the account
+    "catalog/declared_access.py",
+    "catalog/marks.py",
     "catalog/namespaces.py",
     "connectors/connector_service.py",
     "entries/lookup.py",

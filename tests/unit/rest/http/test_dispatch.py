@@ -32,7 +32,7 @@ def test_long_paths_leave_memory_with_their_requests(client, caplog):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("path", ["/v1/namespaces?pageSize=1", "/v1/namespaces/none"])
+@pytest.mark.parametrize("path", ["/v1/namespaces?pageSize=", "/v1/namespaces/none?number="])
 def test_a_request_leaves_memory_without_the_garbage_collector(client, monkeypatch, path):
     made = []
 
@@ -44,8 +44,8 @@ def test_a_request_leaves_memory_without_the_garbage_collector(client, monkeypat
     monkeypatch.setattr(dispatch, "CatalogRequest", Watched)
     gc.disable()
     try:
-        for _ in range(3):
-            client.get(path)
+        for number in range(1, 4):  # a list that was answered before needs no request
+            client.get(f"{path}{number}")
         assert [each() for each in made[:-1]] == [None, None]
     finally:
         gc.enable()

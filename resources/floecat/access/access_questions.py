@@ -191,12 +191,17 @@ class AccessQuestions:
         with self._store.read() as conn:
             id = whole_path(conn, actor.account_id, on).places[-1].id
             after = page_tokens.decode(token, f"grants on {id}") if token else ""
-            rows = [row for row in grants.of_securables(conn, [id]) if _place_of(row) > after]
+            grantee, _, privilege = after.rpartition(" ")  # names have blanks, privileges none
+            rows = [
+                row
+                for row in grants.of_securables(conn, [id])
+                if (row.grantee, row.privilege) > (grantee, privilege)
+            ]
             items = self._described(conn, rows[:limit], {id: on})
-        is_last = len(rows) <= limit
-        return Page(
-            items, None if is_last else page_tokens.encode(_place_of(rows[limit - 1]), f"grants on {id}")
-        )
+        if len(rows) <= limit:
+            return Page(items, None)
+        last = rows[limit - 1]
+        return Page(items, page_tokens.encode(f"{last.grantee} {last.privilege}", f"grants on {id}"))
 
     def grants_to(self, actor: Actor, grantee: str, token: str | None, limit: int) -> Page[Grant]:
         """A page of the grants to a grantee, wherever in the account.
@@ -271,10 +276,6 @@ class AccessQuestions:
 def securable_of(place: NamedPlace) -> Securable:
     """The securable that a place is named by."""
     return Securable(place.kind, place.catalog, place.levels, place.name)
-
-
-def _place_of(row: GrantRow) -> str:
-    return f"{row.grantee} {row.privilege}"
 
 
 def _told(reason: Reason, step: Securable, through: str) -> str:

@@ -13,6 +13,7 @@ from floecat.access.paths import Path, find_paths
 from floecat.access.rights import group
 from floecat.auth.actors import Actor
 from floecat.auth.authorizer import Privilege, Securable
+from floecat.auth.principal_claims import NO_NAME
 from floecat.auth.principals import issuer_of
 from floecat.clock import Clock
 from floecat.errors import BadRequestError, ConflictError, NotFoundError
@@ -136,6 +137,7 @@ class AccessChanges:
                 raise ConflictError(f"The account has {most} principals already (floecat.limits.principals)")
             row = PrincipalRow(uuids.uuid7(), account_id, name, False, self.clock.now_ms())
             principals.ensure(conn, row)
+            grants.count_version(conn, account_id)  # who was asked about before had no row
         return known_grantee(conn, account_id, text)
 
     def new_grantee(self, text: str) -> tuple[str, str]:
@@ -202,7 +204,7 @@ def parse_grantee(text: str) -> tuple[str, str]:
     if (
         kind not in ("principal", "role", "group")
         or not 0 < len(name) <= _LONGEST_GRANTEE
-        or not name.isprintable()
+        or NO_NAME.search(name)  # all that comes with a token can be disabled
     ):
         raise BadRequestError(
             f"Invalid grantee: {text[:LONGEST_NAME]!r}, expected principal:NAME, role:NAME or group:NAME"

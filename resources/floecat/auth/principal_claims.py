@@ -10,12 +10,13 @@ from uuid import UUID
 from floecat.auth.principals import Principal, qualified
 from floecat.auth.token_claims import TokenRefusal, shown, told
 
-__all__ = ["LONGEST_NAME", "PrincipalClaims", "claim_at"]
+__all__ = ["LONGEST_NAME", "NO_NAME", "PrincipalClaims", "claim_at"]
 
 LONGEST_NAME: Final = 512
 """UTF-8 bytes of the name of a principal, which is part of keys in the store."""
 
-_NO_NAME: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+NO_NAME: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+"""What no name has in it."""
 
 
 class PrincipalClaims:
@@ -50,7 +51,7 @@ class PrincipalClaims:
         name = claim_at(claims, self._name)
         if not isinstance(name, str) or not name:
             return told("principal", f"The bearer token lacks the claim {self._name!r}")
-        if _NO_NAME.search(name) or len(name.encode()) > LONGEST_NAME:
+        if NO_NAME.search(name) or len(name.encode()) > LONGEST_NAME:
             return told(
                 "principal",
                 f"The claim {self._name!r} of the bearer token is too long or no plain text",

@@ -158,7 +158,8 @@ class NamespaceService:
                 return created
             raise _existing(namespace)
 
-        return self._keys.run(call, JsonAnswer(NamespaceInfo), work)
+        needed = (Privilege.CREATE_SCHEMA, call.on_namespace(namespace))
+        return self._keys.run(call, JsonAnswer(NamespaceInfo), work, needed)
 
     def ensure(self, call: Call, namespace: Namespace) -> bool:
         """Makes sure that a namespace exists, with its parents; safe when several processes do it at once.
@@ -269,7 +270,8 @@ class NamespaceService:
 
             return self._transactions.run(call.catalog.id, change)
 
-        return self._keys.run(call, JsonAnswer(PropertiesUpdated), work)
+        needed = (Privilege.ALTER_SCHEMA, call.on_namespace(namespace))
+        return self._keys.run(call, JsonAnswer(PropertiesUpdated), work, needed)
 
     def _check_properties(self, properties: Mapping[str, str]) -> None:
         check_property_bytes(properties, self._most_property_bytes)

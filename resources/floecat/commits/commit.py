@@ -89,8 +89,9 @@ class CommitService:
             return [made]
 
         codec = self._answers.of_table(call, identifier)
+        needed = (Privilege.CREATE_TABLE, call.on_entry("table", identifier))
         return self._writes.apply(
-            call, [identifier], prepare, partial(self._loader.changed, call.catalog), codec
+            call, [identifier], prepare, partial(self._loader.changed, call.catalog), codec, needed
         )
 
     def stage_table(
@@ -123,7 +124,8 @@ class CommitService:
 
             return self._transactions.run(call.catalog.id, keep)
 
-        return self._keys.run(call, self._answers.of_table(call, identifier), work)
+        needed = (Privilege.CREATE_TABLE, call.on_entry("table", identifier))
+        return self._keys.run(call, self._answers.of_table(call, identifier), work, needed)
 
     def commit(self, call: Call, change: TableChange, stage_id: str | None = None) -> LoadedTable:
         """Applies a change to a table and answers its new metadata.
@@ -156,6 +158,7 @@ class CommitService:
         stage_id: str | None = None,
     ) -> A:
         identifiers = [change.identifier for change in changes]
+        needed = [(change.privilege, call.on_entry("table", change.identifier)) for change in changes]
 
         def prepare() -> Sequence[AnyPrepared]:
             _check_changes(changes)
@@ -167,7 +170,7 @@ class CommitService:
                 for change in changes
             ]
 
-        return self._writes.apply(call, identifiers, prepare, render, codec)
+        return self._writes.apply(call, identifiers, prepare, render, codec, *needed)
 
     def _initial(
         self, call: Call, identifier: TableIdentifier, request: CreateTable

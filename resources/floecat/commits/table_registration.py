@@ -87,8 +87,9 @@ class RegisterService:
             return [self._prepare(call, identifier, metadata_location, overwrite, files)]
 
         codec = self._answers.of_table(call, identifier)
+        needed = (Privilege.REGISTER_TABLE, call.on_entry("table", identifier))
         return self._writes.apply(
-            call, [identifier], prepare, partial(self._loader.changed, call.catalog), codec
+            call, [identifier], prepare, partial(self._loader.changed, call.catalog), codec, needed
         )
 
     def _prepare(

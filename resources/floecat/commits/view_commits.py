@@ -85,7 +85,7 @@ class ViewCommitService:
             file = view_metadata_file_location(metadata, 0, uuids.uuid7())
             return _new_view(identifier, metadata, file, row.id, "create", writes_file=True)
 
-        return self._run(call, identifier, prepare)
+        return self._run(call, identifier, prepare, Privilege.CREATE_VIEW)
 
     def replace(
         self,
@@ -140,7 +140,7 @@ class ViewCommitService:
                 namespace_id=entry.row.namespace_id,
             )
 
-        return self._run(call, identifier, prepare)
+        return self._run(call, identifier, prepare, Privilege.WRITE_VIEW)
 
     def register(self, call: Call, namespace: Namespace, name: str, metadata_location: str) -> LoadedView:
         """Makes a view of a metadata file.
@@ -164,13 +164,22 @@ class ViewCommitService:
             check_locations(call.catalog.allowed, metadata.location, metadata.properties, is_new=False)
             return _new_view(identifier, metadata, metadata_location, row.id, "register", writes_file=False)
 
-        return self._run(call, identifier, prepare)
+        return self._run(call, identifier, prepare, Privilege.REGISTER_VIEW)
 
     def _run(
-        self, call: Call, identifier: TableIdentifier, prepare: Callable[[], Prepared[ViewMetadata]]
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        prepare: Callable[[], Prepared[ViewMetadata]],
+        needed: Privilege,
     ) -> LoadedView:
         return self._writes.apply(
-            call, [identifier], lambda: [prepare()], partial(_answer, call), ViewAnswer()
+            call,
+            [identifier],
+            lambda: [prepare()],
+            partial(_answer, call),
+            ViewAnswer(),
+            (needed, call.on_entry("view", identifier)),
         )
 
 

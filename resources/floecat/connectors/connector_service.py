@@ -128,9 +128,10 @@ class ConnectorService:
             ConflictError: it has too many.
             CommitStateUnknownError: it may have been created.
         """
+        needed = (Privilege.MANAGE_CONNECTORS, call.on_catalog())
 
         def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
-            call.check((Privilege.MANAGE_CONNECTORS, call.on_catalog()))
+            call.check(needed)
             row = self._row(call, wanted)
             made = _info(row)
 
@@ -149,7 +150,7 @@ class ConnectorService:
                 raise AlreadyExistsError(f"Connector already exists: {row.name}") from None
             return made
 
-        return self._keys.run(call, JsonAnswer(ConnectorInfo), work)
+        return self._keys.run(call, JsonAnswer(ConnectorInfo), work, needed)
 
     def list(self, call: Call) -> list[ConnectorInfo]:
         """The connectors of the catalog, by name.

@@ -18,6 +18,7 @@ import msgspec
 import uuid_utils.compat as uuids
 
 import floecat.errors
+from floecat.auth.authorizer import Check
 from floecat.clock import Clock
 from floecat.entries.calls import Call, RequestKey
 from floecat.errors import (
@@ -236,7 +237,7 @@ class IdempotencyKeys:
         self._keep_ms = lifetime_ms + grace_ms
         self._stale_after_ms = stale_after_ms
 
-    def run(self, call: Call, codec: AnswerCodec[T], work: Callable[[Finish[T]], T]) -> T:
+    def run(self, call: Call, codec: AnswerCodec[T], work: Callable[[Finish[T]], T], *needed: Check) -> T:
         """The answer of the work, or of the earlier request with the same key.
 
         Args:
@@ -244,18 +245,19 @@ class IdempotencyKeys:
             codec: how the answer is stored.
             work: makes the change, and calls its argument as the last thing inside the transaction, with the
                 answer; also when it finds nothing to change.
+            needed: see `claim`.
 
         Raises:
             FloecatError: what `claim`, `Claim.replay` or the work raise.
         """
         while True:
-            claim = self.claim(call, codec)
+            claim = self.claim(call, codec, *needed)
             if claim.is_replay:
                 return claim.replay()
             with claim:
                 return work(claim.keep)
 
-    def claim(self, call: Call, codec: AnswerCodec[T]) -> Claim[T]:
+    def claim(self, call: Call, codec: AnswerCodec[T], *needed: Check) -> Claim[T]:
         """Claims the key of a call. The caller loops, as the claim may be taken over:
 
             while True:
@@ -269,12 +271,19 @@ class IdempotencyKeys:
         Args:
             call: who asks; a call without a key is never a replay.
             codec: how the answer is stored.
+            needed: privileges without which an earlier answer is not told again. The work asks for its own.
 
         Raises:
+            ForbiddenError: the principal has lost one of the privileges.
             IdempotencyConflictError: the key was used for another request.
             UnavailableError: a request with this key has been running for too long.
         """
-        return Claim(codec) if call.request is None else self._claim(call, call.request, codec)
+        if call.request is None:
+            return Claim(codec)
+        claim = self._claim(call, call.request, codec)
+        if claim.is_replay:
+            call.check(*needed)
+        return claim
 
     def _claim(self, call: Call, request: RequestKey, codec: AnswerCodec[T]) -> Claim[T]:
         principal = call.principal

@@ -17,6 +17,7 @@ from uuid import UUID
 
 import msgspec
 
+from floecat.auth.authorizer import Check
 from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import AnswerCodec, Claim, IdempotencyKeys
@@ -108,6 +109,7 @@ class EntryWrites:
         prepare: Callable[[], Sequence[AnyPrepared]],
         render: Callable[[Sequence[AnyPrepared]], A],
         codec: AnswerCodec[A],
+        *needed: Check,
     ) -> A:
         """Prepares and makes changes until no pointer moves in between, once per idempotency key.
 
@@ -116,6 +118,7 @@ class EntryWrites:
             prepare: works the changes out on the newest metadata; raises when a requirement fails on it.
             render: the answer to changes that are made.
             codec: how the answer is stored for replay.
+            needed: see `IdempotencyKeys.claim`.
 
         Raises:
             CommitStateUnknownError: the changes may have been made.
@@ -124,7 +127,7 @@ class EntryWrites:
             FloecatError: what `prepare` raises; nothing was changed.
         """
         while True:
-            claim = self._keys.claim(call, codec)
+            claim = self._keys.claim(call, codec, *needed)
             if claim.is_replay:
                 return claim.replay()
             with claim, self._locks.hold(call.catalog.id, identifiers):

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import msgspec
 
+from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
@@ -313,7 +314,8 @@ class Constraints:
             except ForeignKeyError:
                 raise missing_table(identifier) from None
 
-        return self._keys.run(call, JsonAnswer(SnapshotConstraints), work)
+        needed = (Privilege.WRITE_TABLE, call.on_entry("table", identifier))
+        return self._keys.run(call, JsonAnswer(SnapshotConstraints), work, needed)
 
 
 def known_constraints(metadata: TableMetadata, snapshot_id: int) -> Iterator[Constraint]:

@@ -21,6 +21,7 @@ __all__ = [
     "AccessChange",
     "GrantRow",
     "count_of_securable",
+    "count_version",
     "delete",
     "delete_of_grantee",
     "delete_of_securable",
@@ -203,12 +204,18 @@ def record(conn: Connection, account_id: UUID, principal: str, change: str, now_
     Returns:
         The new version.
     """
+    version = count_version(conn, account_id)
+    values = {"account_id": account_id, "access_version": version, "principal": principal}
+    conn.change(_RECORD, {**values, "change": change, "changed_at_ms": now_ms})
+    conn.change(_FORGET, {"account_id": account_id, "last": version - KEPT_CHANGES})
+    return version
+
+
+def count_version(conn: Connection, account_id: UUID) -> int:
+    """Counts the version of an account, and returns it: no decision that was made before holds any more."""
     row = conn.first(_COUNT, {"account": account_id})
     if row is None:
         raise LookupError("no such account")
-    values = {"account_id": account_id, "access_version": row[0], "principal": principal}
-    conn.change(_RECORD, {**values, "change": change, "changed_at_ms": now_ms})
-    conn.change(_FORGET, {"account_id": account_id, "last": row[0] - KEPT_CHANGES})
     return int(row[0])
 
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from litestar.testing import TestClient
 
+from floecat.access.changes import ACCOUNT
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import AllowAll, Privilege
+from floecat.auth.principals import Principal
+from floecat.runtime import Kernel
 from floecat.settings import Settings
 from tests.behaviour.access.conftest import token
 from tests.behaviour.access.requests import SCHEMA
@@ -94,3 +100,20 @@ def test_an_answer_is_not_told_again_to_who_lost_the_right(
     operator("POST", f"{_MANAGEMENT}/access/owner", {"on": made, "owner": "principal:bob"})
     operator.grant("catalog:floecat", "principal:ada", privilege, path="/revoke")
     ada("POST", f"{_LAKE}{path}", body, status=403, key=key)
+
+
+def test_an_account_that_comes_back_has_no_rights_of_before(kernel: Kernel) -> None:
+    account_id, access = uuid4(), kernel.access
+    setup, granted = Actor(Principal("setup", account_id), AllowAll()), [Privilege.MANAGE_GRANTS]
+    ada = Principal("ada", account_id, groups=("g",))
+    asked = [(Privilege.MANAGE_GRANTS, ACCOUNT)]
+    access.accounts.create("team", account_id)
+    access.access.grant(setup, granted, ACCOUNT, "group:g")
+    assert list(access.authorizer.allowed(ada, asked)) == [True]
+    access.access.grant(setup, granted, ACCOUNT, "group:other")
+    for group in ("g", "other"):
+        access.access.revoke(setup, granted, ACCOUNT, f"group:{group}")
+    access.accounts.delete("team")
+    access.accounts.create("team", account_id)
+    access.access.grant(setup, granted, ACCOUNT, "group:other")  # as many changes as there were
+    assert list(access.authorizer.allowed(ada, asked)) == [False]

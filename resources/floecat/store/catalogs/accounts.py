@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Final
 from uuid import UUID
 
@@ -50,12 +51,9 @@ def ensure(conn: Connection, account_id: UUID, now_ms: int, name: str | None = N
     Returns:
         Whether it was made.
     """
-    return (
-        conn.change(
-            _ENSURE, msgspec.structs.asdict(AccountRow(account_id, name or str(account_id), False, now_ms))
-        )
-        == 1
-    )
+    row = AccountRow(account_id, name or str(account_id), False, now_ms)
+    # from anywhere: what was decided for an account of this id that was deleted is of no version of this one
+    return conn.change(_ENSURE, {**msgspec.structs.asdict(row), "access_version": secrets.randbits(48)}) == 1
 
 
 def get(conn: Connection, account_id: UUID) -> AccountRow | None:

@@ -216,11 +216,8 @@ class AccessQuestions:
         with self._store.read() as conn:
             stored = known_grantee(conn, account_id, grantee)
             scope = f"grants to {stored}"
-            after = page_tokens.decode(token, scope) if token else ""
-            id, _, privilege = after.partition(" ")
-            rows = grants.of_grantee(
-                conn, account_id, stored, (UUID(id) if id else _FIRST, privilege), limit + 1
-            )
+            after = page_tokens.decode_as(token, scope, _grant_on) if token else (_FIRST, "")
+            rows = grants.of_grantee(conn, account_id, stored, after, limit + 1)
             found = places.named(conn, {row.securable_id for row in rows[:limit]})
             things = {id: securable_of(place) for id, place in found.items()} | {account_id: ACCOUNT}
             items = self._described(conn, rows[:limit], things)
@@ -249,7 +246,7 @@ class AccessQuestions:
         """
         actor.check((Privilege.READ_ACCESS, ACCOUNT))
         scope = f"access history {actor.account_id}"
-        before = int(page_tokens.decode(token, scope)) if token else _NEWEST
+        before = page_tokens.decode_as(token, scope, int) if token else _NEWEST
         with self._store.read() as conn:
             rows = grants.history(conn, actor.account_id, before, limit + 1)
         is_last = len(rows) <= limit
@@ -276,6 +273,11 @@ class AccessQuestions:
 def securable_of(place: NamedPlace) -> Securable:
     """The securable that a place is named by."""
     return Securable(place.kind, place.catalog, place.levels, place.name)
+
+
+def _grant_on(key: str) -> tuple[UUID, str]:
+    id, _, privilege = key.partition(" ")
+    return UUID(id), privilege
 
 
 def _told(reason: Reason, step: Securable, through: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -124,7 +125,9 @@ class OpaAuthorizer(Authorizer):
     def _post(self, question: bytes) -> bytes:
         with Deadline(self._timeout_s) as deadline:
             while True:
-                used = self._idle.pop() if self._idle else None
+                used: Watched | None = None
+                with suppress(IndexError):  # other threads take some, too
+                    used = self._idle.pop()
                 connection = used or self._connection()
                 connection.deadline = deadline
                 try:

@@ -213,7 +213,7 @@ class Constraints:
         """
         entry = self._snapshots.table(call, identifier)
         scope = f"constraints {entry.row.id}"
-        after = int(page_tokens.decode(page.token, scope)) if page.token else 0
+        after = page_tokens.decode_as(page.token, scope, int) if page.token else 0
         entry_id = entry.row.id
         found = fetch_records(
             self._store,

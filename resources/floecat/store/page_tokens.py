@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeVar
 
 from floecat.errors import BadRequestError
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "decode_as", "encode"]
+
+T = TypeVar("T")
 
 _DIGEST_BYTES: Final = 9
 _MAX_TOKEN_LENGTH: Final = 8192
@@ -53,6 +56,23 @@ def decode(token: str, scope: str) -> str:
     if "\0" in last or digest != _digest(key, scope) or encode(last, scope) != token:
         raise _invalid()
     return last
+
+
+def decode_as(token: str, scope: str, kind: Callable[[str], T]) -> T:
+    """The key as what it stands for, as a number.
+
+    Args:
+        token: what `decode` takes.
+        scope: of the listing.
+        kind: reads the key; a ValueError says that it is none.
+
+    Raises:
+        BadRequestError: as `decode`, or the token was made up.
+    """
+    try:
+        return kind(decode(token, scope))
+    except ValueError:
+        raise _invalid() from None
 
 
 def _digest(key: bytes, scope: str) -> bytes:

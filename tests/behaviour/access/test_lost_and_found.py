@@ -14,6 +14,7 @@ from floecat.auth.authorizer import AllowAll, Privilege
 from floecat.auth.principals import Principal
 from floecat.runtime import Kernel
 from floecat.settings import Settings
+from floecat.store import page_tokens
 from tests.behaviour.access.conftest import token
 from tests.behaviour.access.requests import SCHEMA
 
@@ -66,6 +67,17 @@ def test_no_grant_is_left_out_between_two_pages(operator: _As) -> None:
         found += [(each["grantee"], each["privilege"]) for each in answer["grants"]]
         page = answer["next-page-token"]
     assert found == [("group:a", "read_table"), ("group:a", "write_table"), ("group:a b", "create_table")]
+
+
+@pytest.mark.parametrize("listing", ["access/history?", "access/grants?grantee=group:g&"])
+def test_a_token_that_was_made_up_is_refused(operator: _As, settings: Settings, listing: str) -> None:
+    operator.grant("catalog:floecat", "group:g", "use_catalog")
+    of = (
+        "grants to group:g"
+        if "grants" in listing
+        else f"access history {settings.gateway.default_account_id}"
+    )
+    operator("GET", f"{_MANAGEMENT}/{listing}pageToken={page_tokens.encode('none', of)}", status=400)
 
 
 def test_who_gets_a_row_without_a_grant_owns_what_it_creates(

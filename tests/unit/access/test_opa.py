@@ -122,6 +122,21 @@ def test_connections_are_used_again_and_made_anew_where_they_ended(policies: Pol
         assert len(policies.connections) == 2
 
 
+def test_another_thread_may_take_the_last_connection(policies: Policies) -> None:
+    class Taken(list[Any]):
+        def __bool__(self) -> bool:  # another thread takes it after this one has looked
+            self.clear()
+            return True
+
+    with authorizer(policies) as asks:
+        asks.allowed(ADA, CHECKS)
+        (kept,) = asks._idle
+        kept.close()
+        asks._idle = Taken()
+        assert list(asks.allowed(ADA, CHECKS)) == [True, False, True]
+        asks._idle = list(asks._idle)
+
+
 def test_a_service_may_end_each_connection() -> None:
     with contextmanager(_policies)(keeps=False) as ends, authorizer(ends) as short:
         assert list(short.allowed(ADA, CHECKS)) == list(short.allowed(ADA, CHECKS))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from floecat.errors import BadRequestError
-from floecat.store.page_tokens import decode, encode
+from floecat.store.page_tokens import decode, decode_as, encode
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300)
 
@@ -28,6 +28,12 @@ def test_a_token_belongs_to_its_listing(last: str, scope: str, other: str) -> No
 def test_a_key_that_cannot_be_is_refused() -> None:
     with pytest.raises(BadRequestError, match="page token"):
         decode(encode("a\0b", "tables|a"), "tables|a")
+
+
+def test_a_key_of_another_kind_is_refused() -> None:
+    assert decode_as(encode("7", "s"), "s", int) == 7
+    with pytest.raises(BadRequestError):
+        decode_as(encode("seven", "s"), "s", int)
 
 
 def test_a_changed_token_is_refused() -> None:

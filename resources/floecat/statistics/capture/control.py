@@ -164,7 +164,7 @@ class CaptureControl(JobOperations[CaptureInfo]):
         """
         entry_id = self._snapshots.table(call, identifier).row.id
         scope = f"captured {entry_id}"
-        after = int(page_tokens.decode(token, scope)) if token else -1
+        after = page_tokens.decode_as(token, scope, int) if token else -1
         found = fetch_records(
             self._store,
             lambda conn, count: captures.sizes(conn, entry_id, after, count),

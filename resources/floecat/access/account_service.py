@@ -122,6 +122,8 @@ class AccountService:
         def work(conn: Connection) -> AccountRow:
             row = _find(conn, name)
             grants.lock(conn, row.id)
+            if not principals.contents(conn, row.id)["catalogs"]:
+                grants.delete_in_catalogs(conn, row.id)
             found = {what: count for what, count in principals.contents(conn, row.id).items() if count}
             if found:
                 counts = ", ".join(f"{what}: {count}" for what, count in found.items())

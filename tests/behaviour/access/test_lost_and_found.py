@@ -12,9 +12,12 @@ from floecat.access.changes import ACCOUNT
 from floecat.auth.actors import Actor
 from floecat.auth.authorizer import AllowAll, Privilege
 from floecat.auth.principals import Principal
+from floecat.errors import NotFoundError
 from floecat.runtime import Kernel
 from floecat.settings import Settings
 from floecat.store import page_tokens
+from floecat.store.access import grants
+from floecat.store.access.grants import GrantRow
 from tests.behaviour.access.conftest import token
 from tests.behaviour.access.requests import SCHEMA
 
@@ -129,3 +132,14 @@ def test_an_account_that_comes_back_has_no_rights_of_before(kernel: Kernel) -> N
     access.accounts.create("team", account_id)
     access.access.grant(setup, granted, ACCOUNT, "group:other")  # as many changes as there were
     assert list(access.authorizer.allowed(ada, asked)) == [False]
+
+
+def test_a_grant_on_what_was_dropped_meanwhile_does_not_keep_an_account(kernel: Kernel) -> None:
+    account_id = uuid4()
+    kernel.access.accounts.create("team", account_id)
+    # as a grant leaves it that has found a table just before a drop of it was committed
+    row = GrantRow(account_id, "group:g", uuid4(), "read_table", "table", "op", 0)
+    kernel.store.run(lambda conn: grants.insert(conn, row))
+    kernel.access.accounts.delete("team")
+    with pytest.raises(NotFoundError):
+        kernel.access.accounts.describe("team")

@@ -23,6 +23,7 @@ __all__ = [
     "count_of_securable",
     "count_version",
     "delete",
+    "delete_in_catalogs",
     "delete_of_grantee",
     "delete_of_securable",
     "grants",
@@ -95,6 +96,9 @@ _DELETE: Final = sa.delete(grants).where(
     *_OF_GRANTEE, _OF_SECURABLE, grants.c.privilege == sa.bindparam("privilege")
 )
 _DELETE_OF_SECURABLE: Final = sa.delete(grants).where(_OF_SECURABLE)
+_DELETE_IN_CATALOGS: Final = sa.delete(grants).where(
+    grants.c.account_id == sa.bindparam("account_id"), grants.c.securable_kind != "account"
+)
 _DELETE_OF_GRANTEE: Final = sa.delete(grants).where(*_OF_GRANTEE)
 _SELECT_OF_SECURABLES: Final = sa.select(*grants.c).where(
     grants.c.securable_id.in_(sa.bindparam("ids", expanding=True))
@@ -153,6 +157,11 @@ def delete(conn: Connection, account_id: UUID, grantee: str, securable_id: UUID,
 def delete_of_securable(conn: Connection, securable_id: UUID) -> None:
     """Deletes the grants on what is dropped. No decision changes: its id is never given out again."""
     conn.change(_DELETE_OF_SECURABLE, {"securable_id": securable_id})
+
+
+def delete_in_catalogs(conn: Connection, account_id: UUID) -> None:
+    """Deletes what an account without catalogs has left: grants written while a thing was dropped."""
+    conn.change(_DELETE_IN_CATALOGS, {"account_id": account_id})
 
 
 def delete_of_grantee(conn: Connection, account_id: UUID, grantee: str) -> None:

@@ -17,7 +17,8 @@ from tests.behaviour.access.requests import operations, sent
 def test_every_operation_is_503_while_the_store_is_away(
     settings: Settings, kernel: Kernel, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    users = [token(settings, "root", "platform"), token(settings, "nobody"), token(settings, "sue", "service")]
+    names = (("root", "platform"), ("nobody",), ("sue", "service"))
+    users = [token(settings, *each) for each in names]
     for user in users:  # verified before, as tokens in use are
         client.get("/v1/config", headers=user)
 

@@ -32,6 +32,8 @@ from tests.unit.rest.conftest import SCHEMA
 KEYS = {name: RSAKey.generate_key(2048) for name in ("main", "corp", "cluster")}
 NAMESPACES = "/v1/floecat/namespaces"
 TABLE = f"{NAMESPACES}/ns/tables/t"
+UNKNOWN = "5eb0c1a7-0000-4000-8000-000000000000"
+"""Id of nothing."""
 MANAGED = "/management/v1/catalogs/floecat"
 
 
@@ -120,15 +122,15 @@ def test_groups_that_are_left_out_are_told(client: Any) -> None:
         ("GET", NAMESPACES),
         ("GET", TABLE),
         ("POST", f"{TABLE}/plan"),
-        ("GET", f"{TABLE}/plan/{uuid4()}"),
-        ("DELETE", f"{TABLE}/plan/{uuid4()}"),
+        ("GET", f"{TABLE}/plan/{UNKNOWN}"),
+        ("DELETE", f"{TABLE}/plan/{UNKNOWN}"),
         ("POST", f"{TABLE}/tasks"),
         ("POST", f"{TABLE}/metrics"),
         ("GET", f"{MANAGED}/namespaces/ns/tables/t/captures"),
-        ("GET", f"{MANAGED}/captures/{uuid4()}"),
-        ("POST", f"{MANAGED}/captures/{uuid4()}/cancel"),
-        ("GET", f"{MANAGED}/jobs/{uuid4()}"),
-        ("GET", f"{MANAGED}/purges/{uuid4()}"),
+        ("GET", f"{MANAGED}/captures/{UNKNOWN}"),
+        ("POST", f"{MANAGED}/captures/{UNKNOWN}/cancel"),
+        ("GET", f"{MANAGED}/jobs/{UNKNOWN}"),
+        ("GET", f"{MANAGED}/purges/{UNKNOWN}"),
         ("GET", "/management/v1/catalogs"),
         ("GET", "/management/v1/access/me"),
     ],

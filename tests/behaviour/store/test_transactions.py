@@ -252,7 +252,8 @@ def test_what_goes_with_commit_fails_or_is_there_with_all_else(store: Store, nam
 
     def work(conn: Connection, *accounts: UUID) -> None:
         namespaces.set_properties(conn, namespace.id, {"mark": str(accounts[0])}, NOW_MS)
-        conn.change_later(insert_account, *({"id": each, "created_at_ms": NOW_MS} for each in accounts))
+        rows = ({"id": each, "name": str(each), "created_at_ms": NOW_MS} for each in accounts)
+        conn.change_later(insert_account, *rows)
 
     def properties(conn: Connection) -> dict[str, str]:
         row = namespaces.get(conn, namespace.catalog_id, namespace.levels)

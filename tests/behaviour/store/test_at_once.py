@@ -60,11 +60,8 @@ def test_a_commit_of_another_connection_is_seen_and_a_rollback_is_not(
     assert tables.state(at_once, row.id) == before
     with elsewhere.write() as conn:
         assert swap(conn, row, row.version, "s3://lake/t/metadata/1.json")
-    assert tables.state(at_once, row.id) == (
-        (row.id, row.version + 1, "s3://lake/t/metadata/1.json"),
-        None,
-        0,
-    )
+    after = (row.id, row.version + 1, "s3://lake/t/metadata/1.json")
+    assert tables.state(at_once, row.id) == (after, *before[1:])
     with elsewhere.write() as conn:
         assert entry_changes.delete(conn, row.id, None)
     assert tables.state(at_once, row.id) is None

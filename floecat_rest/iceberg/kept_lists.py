@@ -32,7 +32,10 @@ __all__ = ["KeptListAnswers"]
 _NAME: Final = "[A-Za-z0-9_-]+"
 _LEVELS: Final = f"{_NAME}(?:%1F{_NAME})*"
 _LIST: Final = re.compile(f"/v1/({_NAME})/namespaces(?:/({_LEVELS})/(tables|views))?")
-_PARENT: Final = re.compile(f"parent=({_LEVELS})")
+# nothing else is kept: parameters that mean nothing would make any number of equal lists
+_QUERY: Final = re.compile(
+    f"(?:(?:parent=({_LEVELS})|pageSize=[0-9]+|pageToken=[A-Za-z0-9_-]*)(?:&|$))*".encode()
+)
 _LONGEST: Final = 512
 _OF_ANY_ANSWER: Final = frozenset({b"content-type", b"content-length"})
 _KEPT_BYTES: Final = 1 << 10
@@ -123,14 +126,12 @@ class KeptListAnswers:
 def _named(scope: Scope) -> tuple[str, Namespace | None, str | None] | None:
     """Prefix, namespace and kind of a list; `None` for all else, and for what may be read in two ways."""
     path, query = scope["path"], scope["query_string"]
-    found = _LIST.fullmatch(path) if len(path) + len(query) < _LONGEST else None
-    if found is None or b"tableType" in query:
+    if len(path) + len(query) >= _LONGEST or query.count(b"parent=") > 1:
+        return None
+    found, parameters = _LIST.fullmatch(path), _QUERY.fullmatch(query)
+    if found is None or parameters is None:
         return None
     prefix, levels, kind = found.groups()
-    if kind is None and b"parent" in query:
-        parents = [each for each in query.decode("latin-1").split("&") if "parent" in each]
-        parent = _PARENT.fullmatch(parents[0]) if len(parents) == 1 else None
-        if parent is None:
-            return None
-        levels = parent[1]
+    if kind is None and parameters[1] is not None:
+        levels = parameters[1].decode()
     return prefix, None if levels is None else tuple(levels.split("%1F")), kind

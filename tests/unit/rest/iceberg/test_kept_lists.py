@@ -168,6 +168,9 @@ def test_a_list_is_kept_for_each_encoding(kernel: Kernel, client: TestClient) ->
         f"{ROOT}/a/tables?tableType=x",
         f"{ROOT}?parent=a+b",
         f"{ROOT}?parent=a&parent=b",
+        f"{ROOT}?%70arent=a",
+        f"{ROOT}/a/tables?%74ableType=x",
+        f"{ROOT}/a/tables?x=1",
         f"{ROOT}/a/tables?{'x' * 512}",
     ],
 )

@@ -22,7 +22,7 @@ from floecat.store.access import grants, places, roles
 from floecat.store.access.grants import AccessChange, GrantRow
 from floecat.store.access.places import NamedPlace
 from floecat.store.database.engine import Connection
-from floecat.store.record_pages import Page
+from floecat.store.record_pages import Page, page_of
 
 __all__ = [
     "AccessChange",
@@ -197,11 +197,8 @@ class AccessQuestions:
                 for row in grants.of_securables(conn, [id])
                 if (row.grantee, row.privilege) > (grantee, privilege)
             ]
-            items = self._described(conn, rows[:limit], {id: on})
-        if len(rows) <= limit:
-            return Page(items, None)
-        last = rows[limit - 1]
-        return Page(items, page_tokens.encode(f"{last.grantee} {last.privilege}", f"grants on {id}"))
+            found = page_of(rows, limit, f"grants on {id}", lambda row: f"{row.grantee} {row.privilege}")
+            return Page(self._described(conn, found.items, {id: on}), found.next_token)
 
     def grants_to(self, actor: Actor, grantee: str, token: str | None, limit: int) -> Page[Grant]:
         """A page of the grants to a grantee, wherever in the account.
@@ -218,12 +215,10 @@ class AccessQuestions:
             scope = f"grants to {stored}"
             after = page_tokens.decode_as(token, scope, _grant_on) if token else (_FIRST, "")
             rows = grants.of_grantee(conn, account_id, stored, after, limit + 1)
-            found = places.named(conn, {row.securable_id for row in rows[:limit]})
-            things = {id: securable_of(place) for id, place in found.items()} | {account_id: ACCOUNT}
-            items = self._described(conn, rows[:limit], things)
-        last = rows[limit - 1] if len(rows) > limit else None
-        next_token = page_tokens.encode(f"{last.securable_id} {last.privilege}", scope) if last else None
-        return Page(items, next_token)
+            found = page_of(rows, limit, scope, lambda row: f"{row.securable_id} {row.privilege}")
+            named = places.named(conn, {row.securable_id for row in found.items})
+            things = {id: securable_of(place) for id, place in named.items()} | {account_id: ACCOUNT}
+            return Page(self._described(conn, found.items, things), found.next_token)
 
     def owner(self, actor: Actor, on: Securable) -> str | None:
         """The owner of a catalog, namespace, table or view, as `principal:NAME` or `role:NAME`.
@@ -249,9 +244,7 @@ class AccessQuestions:
         before = page_tokens.decode_as(token, scope, int) if token else _NEWEST
         with self._store.read() as conn:
             rows = grants.history(conn, actor.account_id, before, limit + 1)
-        is_last = len(rows) <= limit
-        next_token = None if is_last else page_tokens.encode(str(rows[limit - 1].access_version), scope)
-        return Page(rows[:limit], next_token)
+        return page_of(rows, limit, scope, lambda row: str(row.access_version))
 
     def _described(
         self, conn: Connection, rows: Sequence[GrantRow], things: dict[UUID, Securable]

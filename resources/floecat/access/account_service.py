@@ -20,6 +20,7 @@ from floecat.store.catalogs import accounts
 from floecat.store.catalogs.accounts import AccountRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import ForeignKeyError
+from floecat.store.record_pages import page_of
 
 __all__ = ["AccountInfo", "AccountService"]
 
@@ -80,9 +81,8 @@ class AccountService:
         """
         after = page_tokens.decode(token, _SCOPE) if token else ""
         with self._store.read() as conn:
-            found = accounts.page(conn, after, limit + 1)
-        next_token = page_tokens.encode(found[limit - 1].name, _SCOPE) if len(found) > limit else None
-        return [_info(row) for row in found[:limit]], next_token
+            found = page_of(accounts.page(conn, after, limit + 1), limit, _SCOPE, lambda row: row.name)
+        return [_info(row) for row in found.items], found.next_token
 
     def describe(self, name: str) -> AccountInfo:
         """An account, with the numbers of what is in it.

@@ -14,7 +14,7 @@ from floecat.errors import ConflictError
 from floecat.store import page_tokens
 from floecat.store.access import grants, principals, roles
 from floecat.store.database.engine import Connection
-from floecat.store.record_pages import Page
+from floecat.store.record_pages import Page, page_of
 
 __all__ = ["PrincipalInfo", "PrincipalService"]
 
@@ -47,9 +47,9 @@ class PrincipalService:
         after = page_tokens.decode(token, scope) if token else ""
         with self._changes.store.read() as conn:
             rows = principals.page(conn, actor.account_id, after, limit + 1)
-        items = [PrincipalInfo(row.name, row.disabled, row.created_at_ms) for row in rows[:limit]]
-        next_token = page_tokens.encode(items[-1].name, scope) if len(rows) > limit else None
-        return Page(items, next_token)
+        found = page_of(rows, limit, scope, lambda row: row.name)
+        items = [PrincipalInfo(row.name, row.disabled, row.created_at_ms) for row in found.items]
+        return Page(items, found.next_token)
 
     def get(self, actor: Actor, name: str) -> PrincipalInfo:
         """A principal with its roles.

@@ -21,7 +21,7 @@ from floecat.store.access import grants, roles
 from floecat.store.access.roles import RoleRow
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.record_pages import Page
+from floecat.store.record_pages import Page, page_of
 
 __all__ = ["Role", "RoleService", "check_role_name"]
 
@@ -71,9 +71,8 @@ class RoleService:
         after = page_tokens.decode(token, scope) if token else ""
         with self._changes.store.read() as conn:
             rows = roles.list_all(conn, actor.account_id, after, limit + 1)
-            items = _described(conn, rows[:limit], ())
-        next_token = page_tokens.encode(items[-1].name, scope) if len(rows) > limit else None
-        return Page(items, next_token)
+            found = page_of(rows, limit, scope, lambda row: row.name)
+            return Page(_described(conn, found.items, ()), found.next_token)
 
     def get(self, actor: Actor, name: str) -> Role:
         """A role, without its members.
@@ -100,11 +99,9 @@ class RoleService:
             row = role_of(conn, actor.account_id, name)
             scope = f"members of {row.id}"
             after = page_tokens.decode(token, scope) if token else ""
-            found = roles.members_of(conn, row.id, after, limit + 1)
-            named = GranteeNames(conn, found)
-        is_last = len(found) <= limit
-        next_token = None if is_last else page_tokens.encode(found[limit - 1], scope)
-        return Page([named.of(each) for each in found[:limit]], next_token)
+            found = page_of(roles.members_of(conn, row.id, after, limit + 1), limit, scope, str)
+            named = GranteeNames(conn, found.items)
+        return Page([named.of(each) for each in found.items], found.next_token)
 
     def create(self, actor: Actor, name: str) -> Sequence[str]:
         """Creates a role, which its creator owns. Returns the line of history.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from floecat.access.paths import Path, find_paths
+from floecat.access.changes import whole_path
+from floecat.access.paths import Path
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.catalog.catalogs import CatalogService
 from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.entries.names import check_owns_view, existing_entry, missing_view
-from floecat.errors import BadRequestError, NotFoundError
+from floecat.errors import BadRequestError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.access import grants, places
 from floecat.store.database.engine import Connection, Store
@@ -106,7 +107,4 @@ class Marks:
 def _whole(conn: Connection, call: Call, on: Securable) -> Path:
     if on.kind == "account":
         raise BadRequestError("An account has no protection: its catalogs, namespaces, tables and views have")
-    _, (path,) = find_paths(conn, call.catalog.account_id, [on])
-    if not path.is_whole:
-        raise NotFoundError(f"There is no {on}")
-    return path
+    return whole_path(conn, call.account_id, on)

@@ -9,10 +9,11 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from floecat.iceberg.values.bounds import process_bounds
+from floecat.store import page_tokens
 from floecat.store.database.engine import Connection, Store
 from floecat.working_memory import take_memory, take_turn
 
-__all__ = ["Fetched", "Page", "fetch_records", "fitting"]
+__all__ = ["Fetched", "Page", "fetch_records", "fitting", "page_of"]
 
 T = TypeVar("T")
 
@@ -29,6 +30,19 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     items: list[T]
     next_token: str | None = None
+
+
+def page_of(rows: Sequence[T], limit: int, scope: str, key: Callable[[T], str]) -> Page[T]:
+    """The first rows, with the token of the next page if there are more.
+
+    Args:
+        rows: of the page and one further, in order.
+        limit: most of a page.
+        scope: of the listing, as `page_tokens.encode` takes it.
+        key: of a row: what the next page begins after.
+    """
+    token = page_tokens.encode(key(rows[limit - 1]), scope) if len(rows) > limit else None
+    return Page([*rows[:limit]], token)
 
 
 def fetch_records(

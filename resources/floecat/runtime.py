@@ -13,15 +13,14 @@ from floecat.clock import Clock, SystemClock
 from floecat.commits.open_commits import open_commits
 from floecat.connectors.open_connectors import open_connectors
 from floecat.connectors.registrations import TableRegistrations
+from floecat.credentials.open_credentials import open_credentials
 from floecat.delta.open_delta import artifact_purge, open_delta
 from floecat.entries.calls import Catalog
 from floecat.entries.formats import TableFormats
 from floecat.entries.open_entries import open_entries
-from floecat.errors import BadRequestError, SettingsError
 from floecat.events.listeners import EventListeners
 from floecat.events.open_events import open_events
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import check_new_location, normalize_location
 from floecat.fileio.opening import open_fileio
 from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.background import Background
@@ -29,11 +28,11 @@ from floecat.planning.open_planning import open_planning
 from floecat.purge.open_purge import open_purge
 from floecat.settings import Settings
 from floecat.statistics.open_statistics import open_statistics
-from floecat.storage.catalog_storages import object_store_options
+from floecat.storage.catalog_storages import check_locations, object_store_options
 from floecat.store.database.engine import Store
 from floecat.struct_types import prepare_struct_types
 
-__all__ = ["Kernel", "check_locations", "kernel", "open_kernel", "prepare_store"]
+__all__ = ["Kernel", "kernel", "open_kernel", "prepare_store"]
 
 _REFUSALS_INTERVAL_MS = 5_000
 _SPARE_CONNECTIONS = 4
@@ -49,7 +48,8 @@ class Kernel:
         clock: the time.
         separator: how namespace levels are joined on the wire.
         parts: what the services share.
-        access, catalog, commits, delta, planning, purge, connectors, statistics, events: of each package.
+        access, credentials, catalog, commits, delta, planning, purge, connectors, statistics, events: of each
+            package.
         registrations: register tables of any format by their location.
         listeners: are called with drops and with the stages of purges.
         background: the work behind the requests, which `start` of it starts.
@@ -77,6 +77,7 @@ class Kernel:
         background.add_loop("refusals", refusals.flush, _REFUSALS_INTERVAL_MS)
         background.add(stop=refusals.flush)
         background.add(stop=self.access.authorizer.close)
+        self.credentials = open_credentials(store)
         self.delta = open_delta(parts, settings, background)
         formats = TableFormats({"delta": self.delta.format})
         self.registrations = TableRegistrations({"delta": self.delta.registration})
@@ -136,30 +137,6 @@ def open_kernel(
         raise
     prepare_struct_types()
     return opened
-
-
-def check_locations(settings: Settings) -> None:
-    """Refuses settings with a malformed location.
-
-    Raises:
-        SettingsError: such a setting; the message names it.
-    """
-    gateway = settings.gateway
-    storage = settings.storage
-    named = [("floecat.storage.allowed-locations", location) for location in storage.allowed_locations]
-    named += [("floecat.storage.addable-locations", location) for location in storage.addable_locations]
-    written = {
-        "floecat.gateway.default-warehouse-path": gateway.default_warehouse_path,
-        "floecat.gateway.delta-compat.location": gateway.delta_compat.location,
-    }
-    named += [(key, location) for key, location in written.items() if location is not None]
-    for key, location in named:
-        try:
-            normalize_location(location)
-            if key in written:
-                check_new_location(location)
-        except BadRequestError as error:
-            raise SettingsError(f"{key}: {error.message}") from None
 
 
 def prepare_store(settings: Settings) -> Catalog:

@@ -58,7 +58,7 @@ def up(
     """Start everything: store, REST service, Dagster UI and daemon, demo data. One Ctrl-C stops it all."""
     settings = settings_from(config, data_dir=data_dir, host=host, rest_port=rest_port, workers=workers)
     gateway = settings.gateway
-    from floecat.runtime import check_locations
+    from floecat.storage.catalog_storages import check_locations
 
     check_locations(settings)
     try:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from floecat.errors import SettingsError
+from floecat.errors import BadRequestError, SettingsError
 from floecat.fileio.base import FileIO
-from floecat.fileio.locations import AllowedLocations, normalize_location
+from floecat.fileio.locations import AllowedLocations, check_new_location, normalize_location
 from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
 from floecat.settings import AdlsSettings, CatalogAccessSettings, GcsSettings, Settings, StorageSettings
 from floecat.storage.access import StorageAccess
@@ -17,7 +17,7 @@ from floecat.store.catalogs import catalogs
 from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.connections import Connection
 
-__all__ = ["CatalogStorages", "object_store_options", "open_storages"]
+__all__ = ["CatalogStorages", "check_locations", "object_store_options", "open_storages"]
 
 OptionsT = TypeVar("OptionsT", GcsOptions, AdlsOptions)
 
@@ -103,6 +103,30 @@ def open_storages(settings: Settings, files: FileIO) -> CatalogStorages:
         shared_locations=storage.allowed_locations,
         artifact_locations=() if artifacts is None else (str(normalize_location(artifacts)),),
     )
+
+
+def check_locations(settings: Settings) -> None:
+    """Refuses settings with a malformed location.
+
+    Raises:
+        SettingsError: such a setting; the message names it.
+    """
+    gateway = settings.gateway
+    storage = settings.storage
+    named = [("floecat.storage.allowed-locations", location) for location in storage.allowed_locations]
+    named += [("floecat.storage.addable-locations", location) for location in storage.addable_locations]
+    written = {
+        "floecat.gateway.default-warehouse-path": gateway.default_warehouse_path,
+        "floecat.gateway.delta-compat.location": gateway.delta_compat.location,
+    }
+    named += [(key, location) for key, location in written.items() if location is not None]
+    for key, location in named:
+        try:
+            normalize_location(location)
+            if key in written:
+                check_new_location(location)
+        except BadRequestError as error:
+            raise SettingsError(f"{key}: {error.message}") from None
 
 
 def object_store_options(

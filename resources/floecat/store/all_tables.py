@@ -1,7 +1,7 @@
 """All tables of the store: each module that defines one is imported here, so that `metadata` is complete."""
 
 from floecat.store.access import grants, principals, refusals, roles
-from floecat.store.catalogs import connectors
+from floecat.store.catalogs import connectors, storage_authorities
 from floecat.store.commits import confirmed_transactions, idempotency, metrics
 from floecat.store.entries import entry_areas, staged_tables
 from floecat.store.jobs import leases, purge_batches, purger_rows
@@ -17,6 +17,7 @@ _MODULES = (
     refusals,
     roles,
     connectors,
+    storage_authorities,
     confirmed_transactions,
     idempotency,
     metrics,

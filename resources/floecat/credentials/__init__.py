@@ -1,0 +1,1 @@
+"""Keys to the storage: authorities that make them, keys for clients, and signed requests."""

@@ -1,0 +1,126 @@
+"""Storage authorities: who makes the keys for the files below a prefix.
+
+An authority belongs to an account and makes keys for its catalogs alone. Of several the longest prefix that
+holds a location counts. How each kind makes keys is in a module of its own (`KeyMaker`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Literal, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from floecat.fileio.locations import Location
+
+__all__ = [
+    "AdlsMethod",
+    "AuthorityKind",
+    "GcsMethod",
+    "KeyMethod",
+    "KeySource",
+    "S3Method",
+    "Secrets",
+    "StorageAuthority",
+    "authority_of",
+]
+
+AuthorityKind: TypeAlias = Literal["s3", "gcs", "adls"]
+
+KeySource: TypeAlias = Literal["own", "service", "web-identity"]
+"""Whose long-lived keys make the keys for clients: the authority's, the service's, or a token of the service
+(`AssumeRoleWithWebIdentity`)."""
+
+
+class S3Method(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="s3", rename="kebab"):
+    """Keys by AssumeRole, at AWS or a service that speaks its protocol."""
+
+    SCHEMES: ClassVar = ("s3",)
+
+    keys_of: KeySource = "own"
+    access_key_id: str | None = None
+    """Access key of the authority; its secret is `secret-access-key`."""
+    role_arn: str | None = None
+    """Role that is assumed. Without one no keys are vended, and the authority's own sign requests."""
+    external_id: str | None = None
+    duration_s: int = 3600
+    region: str | None = None
+    endpoint: str | None = None
+    sts_endpoint: str | None = None
+    """URL of the STS. Default: `endpoint`, else that of the region at AWS."""
+    path_style_access: bool = False
+    tells_endpoint: bool = True
+    """Whether clients are sent `s3.endpoint`; ClickHouse takes keys only without."""
+    sse_type: str | None = None
+    """Encryption by the server, as `s3.sse.type` of clients: `s3` or `kms`."""
+    sse_key: str | None = None
+    """ARN of the key of `kms`; keys for clients may use it."""
+    names_principals: bool = False
+    """Whether session name and tags carry the principal, so that keys are made for each one."""
+
+
+class GcsMethod(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="gcs", rename="kebab"):
+    """Downscoped tokens (credential access boundaries) of Google Cloud Storage.
+
+    The secret `service-account-key` is the JSON of a service account.
+    """
+
+    SCHEMES: ClassVar = ("gs",)
+
+    keys_of: KeySource = "own"
+    project_id: str | None = None
+    endpoint: str | None = None
+    """URL of a compatible service. Default: Google."""
+    sts_endpoint: str | None = None
+    """URL of the token exchange. Default: Google's."""
+
+
+class AdlsMethod(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="adls", rename="kebab"):
+    """User-delegation SAS of Azure Data Lake Storage, or a SAS signed with the key of the account.
+
+    Secrets: `client-secret` of a service principal, or `account-key`.
+    """
+
+    SCHEMES: ClassVar = ("abfss",)
+
+    keys_of: KeySource = "own"
+    tenant_id: str | None = None
+    client_id: str | None = None
+    duration_s: int = 3600
+    hierarchical: bool = True
+    """Whether the account has a hierarchical namespace, so that a SAS can be for a directory."""
+    endpoint: str | None = None
+    """URL of a compatible service that has the account in the path. Default: Azure."""
+    login_endpoint: str | None = None
+    """URL of the token service. Default: Azure's."""
+
+
+KeyMethod: TypeAlias = S3Method | GcsMethod | AdlsMethod
+
+
+class StorageAuthority(msgspec.Struct, frozen=True):
+    """An authority."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    prefix: Location
+    method: KeyMethod
+    enabled: bool
+    encrypted_secrets: str | None
+    """What it keeps secret, by name, encrypted."""
+    version: int
+    """Counts its changes: a key that was made by an earlier version is not handed out."""
+    created_at_ms: int
+    updated_at_ms: int
+
+
+def authority_of(authorities: Iterable[StorageAuthority], location: Location) -> StorageAuthority | None:
+    """The enabled authority with the longest prefix that holds a location."""
+    found = [each for each in authorities if each.enabled and each.prefix.contains(location)]
+    return max(found, key=lambda each: len(each.prefix.path), default=None)
+
+
+Secrets: TypeAlias = Mapping[str, str]
+"""What an authority keeps secret, in the clear."""

@@ -1,0 +1,104 @@
+"""Rows of storage authorities. Their secrets are encrypted before they get here."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import sqlalchemy as sa
+
+from floecat.store.database.connections import Connection
+from floecat.store.schema import flag_column, id_column, integer_column, metadata, name_column, text_column
+
+__all__ = ["AuthorityRow", "delete", "insert", "list_all", "of_account", "update"]
+
+_authorities: Final = sa.Table(
+    "storage_authorities",
+    metadata,
+    id_column(primary_key=True),
+    id_column("account_id", sa.ForeignKey("accounts.id", ondelete="RESTRICT")),
+    name_column("name"),
+    text_column("prefix"),
+    text_column("method"),
+    flag_column("enabled"),
+    text_column("secrets", nullable=True),
+    integer_column("version"),
+    integer_column("created_at_ms"),
+    integer_column("updated_at_ms"),
+    sa.UniqueConstraint("account_id", "name"),
+)
+
+
+class AuthorityRow(msgspec.Struct, frozen=True):
+    """A storage authority."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    prefix: str
+    """Normalized location."""
+    method: str
+    """JSON of how keys are made."""
+    enabled: bool
+    secrets: str | None
+    """Encrypted text."""
+    version: int
+    created_at_ms: int
+    updated_at_ms: int
+
+
+_ID: Final = _authorities.c.id == sa.bindparam("authority")
+_INSERT: Final = sa.insert(_authorities)
+_UPDATE: Final = (
+    sa.update(_authorities)
+    .where(_ID)
+    .values(
+        {
+            name: sa.bindparam(f"new_{name}")
+            for name in ("name", "prefix", "method", "enabled", "secrets", "updated_at_ms")
+        }
+        | {"version": _authorities.c.version + 1}
+    )
+)
+_DELETE: Final = sa.delete(_authorities).where(_ID)
+_ALL: Final = sa.select(*_authorities.c).order_by(_authorities.c.account_id, _authorities.c.name)
+_OF_ACCOUNT: Final = (
+    sa.select(*_authorities.c)
+    .where(_authorities.c.account_id == sa.bindparam("account_id"))
+    .order_by(_authorities.c.name)
+)
+
+
+def insert(conn: Connection, row: AuthorityRow) -> None:
+    """Inserts an authority.
+
+    Raises:
+        DuplicateKeyError: the account has one of this name.
+    """
+    conn.change(_INSERT, msgspec.structs.asdict(row))
+
+
+def update(conn: Connection, row: AuthorityRow) -> None:
+    """Changes an authority; its version is counted.
+
+    Raises:
+        DuplicateKeyError: the account has another one of this name.
+    """
+    new = ("name", "prefix", "method", "enabled", "secrets", "updated_at_ms")
+    conn.change(_UPDATE, {"authority": row.id} | {f"new_{name}": getattr(row, name) for name in new})
+
+
+def delete(conn: Connection, authority_id: UUID) -> None:
+    """Deletes an authority."""
+    conn.change(_DELETE, {"authority": authority_id})
+
+
+def of_account(conn: Connection, account_id: UUID) -> list[AuthorityRow]:
+    """The authorities of an account, by name."""
+    return [AuthorityRow(*row) for row in conn.all(_OF_ACCOUNT, {"account_id": account_id})]
+
+
+def list_all(conn: Connection) -> list[AuthorityRow]:
+    """The authorities of every account."""
+    return [AuthorityRow(*row) for row in conn.all(_ALL, {})]

@@ -23,6 +23,7 @@ from floecat.entries.formats import TableFormats
 from floecat.entries.idempotency_keys import AnswerCodec, Finish, JsonAnswer
 from floecat.entries.names import namespace_for
 from floecat.entries.open_entries import EntryParts
+from floecat.entries.overlaps import entry_folders
 from floecat.entries.prepared_changes import AnyPrepared, Prepared
 from floecat.errors import BadRequestError
 from floecat.iceberg.builder.metadata_builder import new_table_metadata
@@ -66,6 +67,7 @@ class CommitService:
         self._answers = catalog.answers
         self._keys = parts.keys
         self._writes = parts.writes
+        self._overlaps = parts.overlaps
         self._staging = staging
         self._changes = TableChanges(parts.store, parts.clock, staging, parts.files, formats)
 
@@ -117,6 +119,8 @@ class CommitService:
 
             def keep(conn: Connection, transaction_id: UUID) -> LoadedTable:
                 leave_trace(conn, transaction_id, self._clock.now_ms())
+                folders = entry_folders(metadata.location, metadata.properties)
+                self._overlaps.check(conn, call.catalog, {uuids.uuid7(): folders})
                 staged = self._staging.keep(conn, call, identifier, metadata, stage_id)
                 answer = self._loader.loaded(call.catalog, staged, None)
                 finish(conn, answer)

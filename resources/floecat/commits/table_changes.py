@@ -12,11 +12,12 @@ from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.commits.staging import Staging
 from floecat.entries.calls import Call
-from floecat.entries.entry_locations import check_locations, default_location
+from floecat.entries.entry_locations import check_locations, default_location, named_locations
 from floecat.entries.formats import TableFormats, is_derived
 from floecat.entries.lookup import Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import missing_table, name_taken, namespace_row
+from floecat.entries.overlaps import entry_folders
 from floecat.entries.prepared_changes import Prepared, SnapshotRowChanges
 from floecat.errors import (
     AlreadyExistsError,
@@ -122,6 +123,7 @@ class TableChanges:
             location=metadata.location,
             format_version=metadata.format_version,
             base=None,
+            folders=entry_folders(metadata.location, metadata.properties),
             namespace_id=namespace_id,
             snapshot_id=metadata.current_snapshot_id,
             snapshots=SnapshotRowChanges(added=metadata.snapshots, refs=metadata.refs),
@@ -145,6 +147,9 @@ class TableChanges:
             location = self._files.next_location(metadata, row.metadata_location)
         else:
             location = row.metadata_location
+        moved = named_locations(metadata.location, metadata.properties) != named_locations(
+            base.location, base.properties
+        )
         return Prepared(
             identifier=change.identifier,
             kind="table",
@@ -155,6 +160,7 @@ class TableChanges:
             location=metadata.location,
             format_version=metadata.format_version,
             base=row,
+            folders=entry_folders(metadata.location, metadata.properties) if moved else (),
             namespace_id=row.namespace_id,
             snapshot_id=metadata.current_snapshot_id,
             snapshots=SnapshotRowChanges(

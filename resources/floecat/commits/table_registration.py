@@ -16,6 +16,7 @@ from floecat.entries.lookup import Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import name_taken, namespace_row, protected
 from floecat.entries.open_entries import EntryParts
+from floecat.entries.overlaps import entry_folders
 from floecat.entries.prepared_changes import AnyPrepared, Prepared, SnapshotRowChanges
 from floecat.errors import BadRequestError, ConflictError, FileMissingError
 from floecat.fileio.base import FileIO
@@ -111,7 +112,8 @@ class RegisterService:
             if entry.row.protected:
                 raise protected(call.on_entry("table", identifier))
             self._formats.of(entry.row).check_writable(identifier)
-        data = read_metadata_file(self._files, call, metadata_location, files)
+        named = metadata_location
+        data = read_metadata_file(self._files, call, named, files)
         metadata = read_foreign_table(data)
         if entry is not None and entry.row.metadata_location == metadata_location:
             _check_unchanged(entry, metadata.to_bytes())
@@ -130,6 +132,7 @@ class RegisterService:
             location=metadata.location,
             format_version=metadata.format_version,
             base=entry.row if entry is not None else None,
+            folders=entry_folders(metadata.location, metadata.properties, named),
             namespace_id=namespace.id,
             snapshot_id=metadata.current_snapshot_id,
             snapshots=_snapshot_changes(entry, metadata),

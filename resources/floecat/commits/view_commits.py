@@ -14,9 +14,10 @@ from floecat.catalog.load_table import etag_of
 from floecat.catalog.replayed_answers import ViewAnswer
 from floecat.commits.table_registration import read_metadata_file
 from floecat.entries.calls import Call, LoadedView
-from floecat.entries.entry_locations import check_locations, chosen_location
+from floecat.entries.entry_locations import check_locations, chosen_location, named_locations
 from floecat.entries.names import check_owns_view, missing_view, namespace_for
 from floecat.entries.open_entries import EntryParts
+from floecat.entries.overlaps import entry_folders
 from floecat.entries.prepared_changes import AnyPrepared, Prepared
 from floecat.iceberg.metadata.properties import metadata_version
 from floecat.iceberg.values.text_limits import check_stored_text
@@ -127,10 +128,14 @@ class ViewCommitService:
                 )
                 version = metadata_version(location) + 1
                 location = view_metadata_file_location(metadata, version, uuids.uuid7())
+            moved = named_locations(metadata.location, metadata.properties) != named_locations(
+                base.location, base.properties
+            )
             return Prepared(
                 identifier=identifier,
                 kind="view",
                 operation="commit",
+                folders=entry_folders(metadata.location, metadata.properties) if moved else (),
                 metadata=metadata,
                 metadata_location=location,
                 object_uuid=entry.row.object_uuid,
@@ -212,6 +217,7 @@ def _new_view(
         location=metadata.location,
         format_version=metadata.format_version,
         base=None,
+        folders=entry_folders(metadata.location, metadata.properties, metadata_location),
         namespace_id=namespace_id,
         writes_file=writes_file,
     )

@@ -21,6 +21,7 @@ from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import Finish, JsonAnswer
 from floecat.entries.names import namespace_for
 from floecat.entries.open_entries import EntryParts
+from floecat.entries.overlaps import entry_folders
 from floecat.entries.prepared_changes import EncodedDocument, Prepared, compressed, is_purged, write_rows
 from floecat.errors import (
     BadRequestError,
@@ -75,6 +76,7 @@ class RegisterDeltaService:
         self._entries = parts.entries
         self._keys = parts.keys
         self._storages = parts.storages
+        self._overlaps = parts.overlaps
         self._loads = loads
         self._compat_location = compat_location
 
@@ -172,6 +174,7 @@ class RegisterDeltaService:
             location=root,
             format_version=format_version or _DEFAULT_FORMAT_VERSION,
             base=None,
+            folders=entry_folders(root, {}, f"{self._folder(root, table_uuid)}/_"),
             namespace_id=namespace.id,
             format="delta",
         )
@@ -217,6 +220,7 @@ class RegisterDeltaService:
                     f"Cannot register {change.identifier}: files of a dropped table at {change.location}"
                     " are being deleted; try again later"
                 )
+            self._overlaps.check(conn, call.catalog, {change.new_id: change.folders})
             finish(conn, _kept(change))
             return purging
 

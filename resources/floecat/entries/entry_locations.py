@@ -12,7 +12,13 @@ from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
-__all__ = ["check_locations", "chosen_location", "default_location", "namespace_location"]
+__all__ = [
+    "check_locations",
+    "chosen_location",
+    "default_location",
+    "named_locations",
+    "namespace_location",
+]
 
 _PATH_PROPERTIES = (
     "write.metadata.path",
@@ -52,6 +58,11 @@ def chosen_location(
     if requested:
         return strip_trailing_slash(requested)
     return default_location(catalog, namespace_properties, identifier, object_uuid)
+
+
+def named_locations(location: str, properties: Mapping[str, str]) -> list[str]:
+    """The location of a table or view, and those that its properties name for new files."""
+    return [location, *(properties[key] for key in _PATH_PROPERTIES if key in properties)]
 
 
 def check_locations(

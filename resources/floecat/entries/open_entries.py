@@ -10,6 +10,7 @@ from floecat.entries.areas import AreaReader
 from floecat.entries.idempotency_keys import IdempotencyKeys
 from floecat.entries.lookup import Entries
 from floecat.entries.metadata_files import MetadataFiles
+from floecat.entries.overlaps import Overlaps
 from floecat.entries.purge_guard import PurgeGuard
 from floecat.entries.writes import EntryWrites, Retries
 from floecat.fileio.base import FileIO
@@ -39,6 +40,7 @@ class EntryParts:
         files: metadata files in storage.
         keys: runs changes once per idempotency key.
         writes: makes prepared changes.
+        overlaps: finds entries in each other's folders.
     """
 
     store: Store
@@ -51,6 +53,7 @@ class EntryParts:
     files: MetadataFiles
     keys: IdempotencyKeys
     writes: EntryWrites
+    overlaps: Overlaps
 
 
 def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) -> EntryParts:
@@ -91,7 +94,8 @@ def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) 
     areas = AreaReader(settings.limits, cached_bytes=0)
     wait_ms = gateway.commit.purge_wait_ms
     guard = PurgeGuard(store, transactions, storages, areas, clock, wait_ms=wait_ms)
-    writes = EntryWrites(store, guard, keys, entries, metadata_files, storages, clock, retries)
+    overlaps = Overlaps(storages, refuses=settings.storage.overlapping_locations == "refuse")
+    writes = EntryWrites(store, guard, keys, entries, metadata_files, storages, overlaps, clock, retries)
     return EntryParts(
-        store, transactions, guard, clock, storages, memory, entries, metadata_files, keys, writes
+        store, transactions, guard, clock, storages, memory, entries, metadata_files, keys, writes, overlaps
     )

@@ -22,7 +22,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection
-from floecat.store.entries import entry_changes, snapshots, staged_tables, tables
+from floecat.store.entries import entry_changes, entry_paths, snapshots, staged_tables, tables
 from floecat.store.entries.documents import compress_pieces, has_metadata
 from floecat.store.entries.snapshots import RefRow
 from floecat.store.entries.tables import EntryRow, EntryState
@@ -110,6 +110,8 @@ class Prepared(msgspec.Struct, Generic[V_co], frozen=True):
     """Metadata files that drop out of the metadata log; deleted once the change is made."""
     format: str = "iceberg"
     """Table format of a new entry; an existing one keeps its own."""
+    folders: Sequence[str] = ()
+    """Folders in object storage that the entry gets beside those it has: see `entries.overlaps`."""
     new_id: UUID = msgspec.field(default_factory=uuids.uuid7)
     """Id of the entry, if it is a new one."""
 
@@ -242,6 +244,8 @@ def _write_row(
     else:
         entry_id = change.base.id
         _swap(conn, change.base, change, body, now_ms)
+    if change.folders:
+        entry_paths.add(conn, entry_id, change.folders)
     _write_history(conn, entry_id, change.snapshots, is_new=change.base is None)
     if change.completes_staged:
         identifier = change.identifier

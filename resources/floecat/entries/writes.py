@@ -23,6 +23,7 @@ from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import AnswerCodec, Claim, IdempotencyKeys
 from floecat.entries.lookup import Document, Entries
 from floecat.entries.metadata_files import MetadataFiles
+from floecat.entries.overlaps import Overlaps
 from floecat.entries.prepared_changes import (
     AnyPrepared,
     PointerMovedError,
@@ -75,6 +76,7 @@ class EntryWrites:
         entries: Entries,
         files: MetadataFiles,
         storages: CatalogStorages,
+        overlaps: Overlaps,
         clock: Clock,
         retries: Retries,
     ) -> None:
@@ -84,6 +86,7 @@ class EntryWrites:
         self._entries = entries
         self._files = files
         self._storages = storages
+        self._overlaps = overlaps
         self._clock = clock
         self._retries = retries
         self._locks = _EntryLocks()
@@ -208,6 +211,8 @@ class EntryWrites:
             for change in changes:
                 if change.operation == "register" and change.kind == "table":
                     check_not_purged(conn, self._storages, call.catalog, change)
+            new = {change.state.id: change.folders for change in changes}
+            self._overlaps.check(conn, call.catalog, new)
             return purging
 
         try:

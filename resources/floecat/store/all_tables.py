@@ -3,7 +3,7 @@
 from floecat.store.access import grants, principals, refusals, roles
 from floecat.store.catalogs import connectors, storage_authorities
 from floecat.store.commits import confirmed_transactions, idempotency, metrics
-from floecat.store.entries import entry_areas, staged_tables
+from floecat.store.entries import entry_areas, entry_paths, staged_tables
 from floecat.store.jobs import leases, purge_batches, purger_rows
 from floecat.store.planning import plans, queries
 from floecat.store.schema import metadata
@@ -22,6 +22,7 @@ _MODULES = (
     idempotency,
     metrics,
     entry_areas,
+    entry_paths,
     staged_tables,
     leases,
     purge_batches,

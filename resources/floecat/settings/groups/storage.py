@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from floecat.settings.fields import SettingsGroup, named_groups
-from floecat.settings.kinds import boolean, integer, text, text_list
+from floecat.settings.kinds import boolean, choice, integer, text, text_list
 
 __all__ = [
     "AdlsSettings",
@@ -109,6 +109,10 @@ class StorageSettings(SettingsGroup, frozen=True, kw_only=True):
 
     addable_locations: Annotated[tuple[str, ...], text_list()] = ()
     """Locations below which a location may be added to a catalog over HTTP. The command line may add any."""
+
+    overlapping_locations: Annotated[str, choice("refuse", "allow")] = "refuse"
+    """Tables and views below a storage authority whose folders contain each other: `refuse` makes none. With
+    `allow` the outer one is loaded without keys, as where two are there already."""
 
     aws: AwsSettings = AwsSettings()
     """S3."""

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from floecat.store.database.connections import Connection
 from floecat.store.schema import flag_column, id_column, integer_column, metadata, name_column, text_column
 
-__all__ = ["AuthorityRow", "delete", "insert", "list_all", "of_account", "update"]
+__all__ = ["AuthorityRow", "delete", "insert", "list_all", "lock_prefixes", "of_account", "update"]
 
 _authorities: Final = sa.Table(
     "storage_authorities",
@@ -68,6 +68,12 @@ _OF_ACCOUNT: Final = (
     .where(_authorities.c.account_id == sa.bindparam("account_id"))
     .order_by(_authorities.c.name)
 )
+_LOCK_PREFIXES: Final = (
+    sa.select(_authorities.c.prefix)
+    .where(_authorities.c.account_id == sa.bindparam("account_id"), _authorities.c.enabled.is_(sa.true()))
+    .order_by(_authorities.c.name)
+    .with_for_update(key_share=True)
+)
 
 
 def insert(conn: Connection, row: AuthorityRow) -> None:
@@ -102,3 +108,11 @@ def of_account(conn: Connection, account_id: UUID) -> list[AuthorityRow]:
 def list_all(conn: Connection) -> list[AuthorityRow]:
     """The authorities of every account."""
     return [AuthorityRow(*row) for row in conn.all(_ALL, {})]
+
+
+def lock_prefixes(conn: Connection, account_id: UUID) -> list[str]:
+    """The prefixes of the enabled authorities of an account, which stay so until the transaction ends.
+
+    Transactions that ask for them take turns.
+    """
+    return [row[0] for row in conn.all(_LOCK_PREFIXES, {"account_id": account_id})]

@@ -1,0 +1,110 @@
+"""Entries whose folders contain each other: keys for the outer one would open the files of the inner one.
+
+Only object storage counts, since nobody makes keys for the local disk. Below a storage authority no such entry
+is made. Where there are some, the outer one gets no keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+from floecat.entries.areas import Area, folder_text, overlapping_ranges
+from floecat.entries.calls import Catalog
+from floecat.entries.entry_locations import named_locations
+from floecat.errors import BadRequestError
+from floecat.fileio.locations import Location, cut_location, normalize_location
+from floecat.storage.catalog_storages import CatalogStorages
+from floecat.store.catalogs import storage_authorities
+from floecat.store.database.engine import Connection
+from floecat.store.entries import entry_paths
+
+__all__ = ["Overlaps", "entry_folders", "metadata_root"]
+
+_LONGEST_BYTES = 2000
+"""No key in object storage is longer, and no entry of an index of PostgreSQL may be much longer."""
+
+
+def metadata_root(metadata_location: str) -> str:
+    """The folder of the table that a metadata file belongs to: the one above `metadata`, else its own."""
+    return metadata_location.rpartition("/")[0].removesuffix("/metadata")
+
+
+def entry_folders(
+    location: str, properties: Mapping[str, str], metadata_location: str | None = None
+) -> tuple[str, ...]:
+    """The folders in object storage that an entry names, without those that lie in another one of them.
+
+    Args:
+        location: of a table or view.
+        properties: of the table or view.
+        metadata_location: its metadata file, where it may lie elsewhere.
+    """
+    found = set(_objects(named_locations(location, properties)))
+    if metadata_location is not None:
+        found.update(_objects([metadata_root(metadata_location)]))
+    outer = (each for each in found if not any(o != each and o.contains(each) for o in found))
+    return tuple(sorted(map(folder_text, outer)))
+
+
+class Overlaps:
+    """Finds entries in each other's folders, in all catalogs that mean the same store."""
+
+    def __init__(self, storages: CatalogStorages, *, refuses: bool) -> None:
+        self._storages = storages
+        self._refuses = refuses
+
+    def check(self, conn: Connection, catalog: Catalog, new: Mapping[UUID, Sequence[str]]) -> None:
+        """Refuses folders of an entry that overlap with those of another one, below a storage authority.
+
+        Args:
+            conn: a transaction. One that adds the folders asks once it holds the lock of the catalog.
+            new: `entry_folders` that entries get, by their ids, also of entries that are yet to be made.
+
+        Raises:
+            BadRequestError: they overlap. The message does not say with what.
+        """
+        if not self._refuses or not any(new.values()):
+            return
+        prefixes = list(_objects(storage_authorities.lock_prefixes(conn, catalog.account_id)))
+        for entry_id, folders in new.items():
+            guarded = Area(
+                each
+                for each in _objects(folders)
+                if any(prefix.contains(each) or each.contains(prefix) for prefix in prefixes)
+            )
+            if guarded and self._other_in(conn, catalog, entry_id, overlapping_ranges(guarded)):
+                raise BadRequestError(
+                    "Invalid location: it is, contains or lies in a folder of another table or view, and keys"
+                    " for one would open files of the other; choose another location"
+                    " (floecat.storage.overlapping-locations)"
+                )
+
+    def others_inside(
+        self, conn: Connection, catalog: Catalog, entry_id: UUID, locations: Iterable[str]
+    ) -> bool:
+        """Whether a folder of another entry is, or lies in, one of these: then no keys are made for them."""
+        texts = [folder_text(each) for each in _objects(locations)]
+        ranges = [(text, text) for text in texts] + [(f"{text}/", f"{text}/\U0010ffff") for text in texts]
+        return bool(ranges) and self._other_in(conn, catalog, entry_id, ranges)
+
+    def _other_in(
+        self, conn: Connection, catalog: Catalog, entry_id: UUID, ranges: Sequence[tuple[str, str]]
+    ) -> bool:
+        elsewhere: set[UUID] = set()
+        while found := entry_paths.other_in(conn, entry_id, ranges, elsewhere):
+            storage = self._storages.by_id(conn, found.catalog_id)
+            if storage is None or catalog.storage.shares(found.folder, storage):
+                return True
+            elsewhere.add(found.catalog_id)
+        return False
+
+
+def _objects(locations: Iterable[str]) -> Iterable[Location]:
+    for each in locations:
+        try:
+            found = normalize_location(cut_location(each) or each)
+        except BadRequestError:
+            continue  # no file has it
+        if found.scheme != "file" and len(folder_text(found).encode()) <= _LONGEST_BYTES:
+            yield found

@@ -46,10 +46,20 @@ _CACHED_S = 5.0
 class CatalogService:
     """Creates, lists and finds catalogs. What is found is kept for some seconds."""
 
-    def __init__(self, store: Store, clock: Clock, memory: MemoryBudget, storages: CatalogStorages) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        memory: MemoryBudget,
+        storages: CatalogStorages,
+        *,
+        clients_choose: bool = True,
+    ) -> None:
+        """`clients_choose`: whether clients choose locations."""
         self._store = store
         self._clock = clock
         self._storages = storages
+        self._clients_choose = clients_choose
         self._cache: LruCache[tuple[float, Catalog]] = memory.cache("catalogs")
 
     def by_prefix(self, account_id: UUID, prefix: str) -> Catalog:
@@ -224,6 +234,7 @@ class CatalogService:
             row.properties,
             row.allowed_locations,
             row.protected,
+            self._clients_choose,
         )
 
 

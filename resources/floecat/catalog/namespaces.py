@@ -12,7 +12,7 @@ from floecat.auth.authorizer import Check, Privilege
 from floecat.catalog.property_bounds import check_property_bytes
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page, PageRequest
-from floecat.entries.entry_locations import namespace_location
+from floecat.entries.entry_locations import check_not_chosen, namespace_location
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.listing import Paging
 from floecat.entries.names import existing_namespace, missing_namespace, protected
@@ -132,7 +132,7 @@ class NamespaceService:
         def work(finish: Finish[NamespaceInfo]) -> NamespaceInfo:
             check_namespace(namespace, reserved=self._reserved)
             self._check_properties(properties)
-            _check_location(call, properties)
+            _check_location(call, namespace, properties)
             chain = [namespace[:depth] for depth in range(1, len(namespace) + 1)]
             checks = [(Privilege.CREATE_SCHEMA, call.on_namespace(levels)) for levels in chain]
             allowed = call.allowed(checks)
@@ -248,7 +248,7 @@ class NamespaceService:
 
         def work(finish: Finish[PropertiesUpdated]) -> PropertiesUpdated:
             _check_change(removals, updates)
-            _check_location(call, updates)
+            _check_location(call, namespace, updates)
             call.check((Privilege.ALTER_SCHEMA, call.on_namespace(namespace)))
 
             def change(conn: Connection, transaction_id: UUID) -> PropertiesUpdated:
@@ -337,10 +337,12 @@ def _check_change(removals: Sequence[str], updates: Mapping[str, str]) -> None:
         raise UnprocessableError("Invalid properties: a key is removed twice in one request")
 
 
-def _check_location(call: Call, properties: Mapping[str, str]) -> None:
+def _check_location(call: Call, namespace: Namespace, properties: Mapping[str, str]) -> None:
     location = properties.get("location")
     try:
         if location is not None:
+            is_given = location == namespace_location(call.catalog, namespace, {})
+            check_not_chosen(call.catalog, location, {}, is_given=is_given)
             call.catalog.allowed.check(location)
             check_new_location(location)
     except LocationNotAllowedError as error:

@@ -95,7 +95,13 @@ def open_catalog(
         ),
         surplus_metrics_reports=metrics.Surplus(settings.limits.metrics_reports_bytes).delete,
     )
-    catalogs = CatalogService(store, parts.clock, parts.memory, parts.storages)
+    catalogs = CatalogService(
+        store,
+        parts.clock,
+        parts.memory,
+        parts.storages,
+        clients_choose=gateway.client_locations == "allow",
+    )
     return CatalogServices(
         catalogs=catalogs,
         changes=CatalogChanges(

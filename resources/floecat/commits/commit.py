@@ -18,7 +18,7 @@ from floecat.catalog.open_catalog import CatalogServices
 from floecat.commits.staging import Staging
 from floecat.commits.table_changes import TableChange, TableChanges
 from floecat.entries.calls import Call, LoadedTable
-from floecat.entries.entry_locations import check_locations, chosen_location
+from floecat.entries.entry_locations import check_locations, check_not_chosen, chosen_location, is_default
 from floecat.entries.formats import TableFormats
 from floecat.entries.idempotency_keys import AnswerCodec, Finish, JsonAnswer
 from floecat.entries.names import namespace_for
@@ -193,6 +193,8 @@ class CommitService:
             table_uuid=str(table_uuid),
             now_ms=self._clock.now_ms(),
         )
+        is_given = is_default(call.catalog, namespace.properties, identifier, metadata.location)
+        check_not_chosen(call.catalog, metadata.location, metadata.properties, is_given=is_given)
         return namespace.id, metadata
 
 

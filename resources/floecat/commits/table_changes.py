@@ -12,7 +12,13 @@ from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.commits.staging import Staging
 from floecat.entries.calls import Call
-from floecat.entries.entry_locations import check_locations, default_location, named_locations
+from floecat.entries.entry_locations import (
+    check_locations,
+    check_not_chosen,
+    default_location,
+    is_default,
+    named_locations,
+)
 from floecat.entries.formats import TableFormats, is_derived
 from floecat.entries.lookup import Entry
 from floecat.entries.metadata_files import MetadataFiles
@@ -150,6 +156,9 @@ class TableChanges:
         moved = named_locations(metadata.location, metadata.properties) != named_locations(
             base.location, base.properties
         )
+        if moved:
+            is_given = metadata.location == base.location
+            check_not_chosen(call.catalog, metadata.location, metadata.properties, is_given=is_given)
         return Prepared(
             identifier=change.identifier,
             kind="table",
@@ -187,6 +196,9 @@ class TableChanges:
             base_metadata_location=None,
             table_uuid=str(table_uuid),
         )
+        location, properties = applied.metadata.location, applied.metadata.properties
+        is_given = is_default(call.catalog, namespace.properties, change.identifier, location)
+        check_not_chosen(call.catalog, location, properties, is_given=is_given)
         made = self.new_table(call, change.identifier, applied.metadata, namespace.id)
         return msgspec.structs.replace(made, completes_staged=True)
 

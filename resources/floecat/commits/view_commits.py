@@ -14,7 +14,13 @@ from floecat.catalog.load_table import etag_of
 from floecat.catalog.replayed_answers import ViewAnswer
 from floecat.commits.table_registration import read_metadata_file
 from floecat.entries.calls import Call, LoadedView
-from floecat.entries.entry_locations import check_locations, chosen_location, named_locations
+from floecat.entries.entry_locations import (
+    check_locations,
+    check_not_chosen,
+    chosen_location,
+    is_default,
+    named_locations,
+)
 from floecat.entries.names import check_owns_view, missing_view, namespace_for
 from floecat.entries.open_entries import EntryParts
 from floecat.entries.overlaps import entry_folders
@@ -82,6 +88,8 @@ class ViewCommitService:
                 view_uuid=str(view_uuid),
                 now_ms=self._clock.now_ms(),
             )
+            is_given = is_default(call.catalog, row.properties, identifier, location)
+            check_not_chosen(call.catalog, location, metadata.properties, is_given=is_given)
             check_locations(call.catalog.allowed, metadata.location, metadata.properties)
             file = view_metadata_file_location(metadata, 0, uuids.uuid7())
             return _new_view(identifier, metadata, file, row.id, "create", writes_file=True)
@@ -131,6 +139,9 @@ class ViewCommitService:
             moved = named_locations(metadata.location, metadata.properties) != named_locations(
                 base.location, base.properties
             )
+            if moved:
+                is_given = metadata.location == base.location
+                check_not_chosen(call.catalog, metadata.location, metadata.properties, is_given=is_given)
             return Prepared(
                 identifier=identifier,
                 kind="view",

@@ -60,6 +60,8 @@ class Catalog(msgspec.Struct, frozen=True):
     """Further roots of this catalog alone; `allowed` has those that catalogs share, too."""
     protected: bool = False
     """Whether it may not be removed; a removal looks in the store."""
+    clients_choose: bool = True
+    """Whether clients may choose locations in it."""
 
     @property
     def allowed(self) -> AllowedLocations:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from uuid import UUID
 
 from floecat.entries.calls import Catalog
-from floecat.fileio.locations import AllowedLocations, check_new_location
+from floecat.errors import BadRequestError
+from floecat.fileio.locations import AllowedLocations, check_new_location, normalize_location
 from floecat.iceberg.metadata.properties import strip_trailing_slash
 from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
 __all__ = [
     "check_locations",
+    "check_not_chosen",
     "chosen_location",
     "default_location",
+    "is_default",
     "named_locations",
     "namespace_location",
 ]
@@ -58,6 +62,45 @@ def chosen_location(
     if requested:
         return strip_trailing_slash(requested)
     return default_location(catalog, namespace_properties, identifier, object_uuid)
+
+
+def is_default(
+    catalog: Catalog, namespace_properties: Mapping[str, str], identifier: TableIdentifier, location: str
+) -> bool:
+    """Whether a location has the form of a default one, as engines make some themselves.
+
+    That is, the folder of the namespace, and the name in it, with or without a UUID.
+    """
+    parent, name = namespace_location(catalog, identifier.namespace, namespace_properties), identifier.name
+    folder, _, last = str(normalize_location(location)).rpartition("/")
+    known = (re.escape(each) for each in (name, safe_path_segment(name)))
+    is_own = re.fullmatch(f"({'|'.join(known)})(-[0-9a-f-]{{12,36}})?", last)
+    return folder == str(normalize_location(parent)) and is_own is not None
+
+
+def check_not_chosen(
+    catalog: Catalog, location: str, properties: Mapping[str, str], *, is_given: bool
+) -> None:
+    """Refuses locations that a client chose, where clients may not.
+
+    Args:
+        catalog: where the table or view is.
+        location: of the table or view.
+        properties: of the table or view; what they name may lie in the location.
+        is_given: whether the location is one that the catalog gives, or gave.
+
+    Raises:
+        BadRequestError: a location is malformed, or chosen.
+    """
+    if catalog.clients_choose:
+        return
+    own = normalize_location(location)
+    if not is_given or not all(
+        map(own.contains, map(normalize_location, named_locations(location, properties)))
+    ):
+        raise BadRequestError(
+            "Invalid location: clients choose none here (floecat.gateway.client-locations); leave it out"
+        )
 
 
 def named_locations(location: str, properties: Mapping[str, str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Entries whose folders contain each other: keys for the outer one would open the files of the inner one.
 
-Only object storage counts, since nobody makes keys for the local disk. Below a storage authority no such entry
-is made. Where there are some, the outer one gets no keys.
+Only object storage counts, since nobody makes keys for the local disk. Below a storage authority there are
+no new ones. Where there are some, the outer one gets no keys.
 """
 
 from __future__ import annotations

@@ -92,6 +92,12 @@ class GatewaySettings(SettingsGroup, frozen=True, kw_only=True):
     stage_ttl_seconds: Annotated[int, integer(floor=60)] = 900
     """Time that a staged table waits for its commit, in seconds. Less than 60 counts as 60."""
 
+    client_locations: Annotated[str, choice("allow", "refuse")] = "allow"
+    """Whether clients choose locations of namespaces, tables and views, and let tables write outside of
+    theirs (`write.data.path` and the like). With `refuse`, a request may name a location of the form that the
+    catalog gives, as Trino does: the folder of the namespace, and the name in it, with or without a UUID.
+    Registrations bring their location with them."""
+
     commit: CommitSettings = CommitSettings()
     """Retries of commits."""
 

@@ -11,6 +11,7 @@ another state, with another tag. So do keys to the storage, if the answer has so
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -184,7 +185,7 @@ class TableLoader:
         etag = _with_keys(etag_of(state, mode, entry.labels, planning_mode), vended)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
-        config = _config(catalog, entry.row.location, planning_mode, vended.config)
+        config = _config(vended.config, planning_mode)
         table_uuid = entry.row.object_uuid
         return LoadedTable(
             _pieces(entry, mode),
@@ -205,7 +206,7 @@ class TableLoader:
         """
         of_table = metadata.properties.get(SCAN_PLANNING_MODE)
         planning_mode = self._planning_mode_of(catalog, of_table, lambda: metadata.has_row_lineage)
-        config = _config(catalog, metadata.location, planning_mode)
+        config = _config(catalog.storage.client_config(metadata.location), planning_mode)
         pieces, table_uuid = metadata.pieces(), metadata.table_uuid
         if state is None:
             return LoadedTable(pieces, None, config=config, table_uuid=table_uuid)
@@ -294,18 +295,14 @@ class FastLoads:
         if self._verify:
             return _SLOW
         local = self._store.at_once
-        if local is not None:
-            entry = self._entries.confirm_table(local, call, identifier, Privilege.READ_TABLE)
-        elif may_wait:
-            with self._store.read() as conn:
-                entry = self._entries.confirm_table(conn, call, identifier, Privilege.READ_TABLE)
-        else:
-            entry = self._entries.last_seen_table(call.catalog, identifier)
-        if entry is None or not self._is_ready(entry, mode):
-            return _SLOW
         if local is None and not may_wait:
-            return _WAITS
-        vended = self._vending.at_once(call, TablePlaces.of_entry(entry))
+            entry = self._entries.last_seen_table(call.catalog, identifier)
+            return _SLOW if entry is None or not self._is_ready(entry, mode) else _WAITS
+        with self._store.read() if local is None else nullcontext(local) as conn:
+            entry = self._entries.confirm_table(conn, call, identifier, Privilege.READ_TABLE)
+            if entry is None or not self._is_ready(entry, mode):
+                return _SLOW
+            vended = self._vending.at_once(call, TablePlaces.of_entry(entry), conn)
         if vended is None:
             return _SLOW
         return FastLoad("loaded", self._loader.answer(call.catalog, entry, mode, if_none_match, vended))
@@ -369,10 +366,7 @@ def _with_keys(etag: str, vended: Vended) -> str:
     return f'{etag[:-1]}-{vended.tag}"' if vended.tag else etag
 
 
-def _config(
-    catalog: Catalog, location: str, planning_mode: str | None, of_authority: Mapping[str, str] | None = None
-) -> Mapping[str, str]:
-    config = catalog.storage.client_config(location) if of_authority is None else of_authority
+def _config(config: Mapping[str, str], planning_mode: str | None) -> Mapping[str, str]:
     return config if planning_mode is None else {**config, SCAN_PLANNING_MODE: planning_mode}
 
 

@@ -20,7 +20,7 @@ from floecat.credentials.authorities import KeyMethod, Secrets, StorageAuthority
 from floecat.credentials.keys import AuthorityError, KeyMaker, KeyScope, StorageKeys
 from floecat.memory_budget import LruCache
 
-__all__ = ["KeptKeys", "KeyCache", "decrypting"]
+__all__ = ["CurrentKeys", "KeyCache", "decrypting"]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _KEY_BYTES: Final = 1 << 10
 _Key = tuple[UUID, int, KeyScope]
 
 
-class KeptKeys(NamedTuple):
+class CurrentKeys(NamedTuple):
     """Keys with the times that count, by the clock of this process."""
 
     keys: StorageKeys
@@ -65,7 +65,7 @@ class KeyCache:
         self,
         makers: Mapping[type[KeyMethod], KeyMaker],
         secrets: Callable[[StorageAuthority], Secrets],
-        kept: LruCache[KeptKeys],
+        kept: LruCache[CurrentKeys],
         clock: Clock,
         *,
         calls_at_once: int,
@@ -92,7 +92,7 @@ class KeyCache:
         self._failed: dict[UUID, tuple[int, int, str]] = {}
         """Version, time and reason of the last failure of each authority."""
 
-    def in_memory(self, authority: StorageAuthority, scope: KeyScope) -> KeptKeys | None:
+    def in_memory(self, authority: StorageAuthority, scope: KeyScope) -> CurrentKeys | None:
         """Keys that need no call; None if they have to be made or renewed."""
         key = (authority.id, authority.version, scope)
         kept = self._kept.get(key)
@@ -103,7 +103,7 @@ class KeyCache:
             kept if now_ms < kept.renew_at_ms or (_is_good(kept, now_ms) and key in self._renewing) else None
         )
 
-    def get(self, authority: StorageAuthority, scope: KeyScope) -> KeptKeys:
+    def get(self, authority: StorageAuthority, scope: KeyScope) -> CurrentKeys:
         """Keys of an authority.
 
         Raises:
@@ -121,7 +121,7 @@ class KeyCache:
             is_good=lambda found: _is_good(found, self._clock.now_ms()),
         )
 
-    def _renewed(self, key: _Key, authority: StorageAuthority, kept: KeptKeys) -> KeptKeys:
+    def _renewed(self, key: _Key, authority: StorageAuthority, kept: CurrentKeys) -> CurrentKeys:
         """Keys that are good, or new ones, if it is time and no other request makes these."""
         with self._lock:
             if self._clock.now_ms() < kept.renew_at_ms or key in self._renewing:
@@ -137,7 +137,7 @@ class KeyCache:
         self._kept.put(key, made, _size_of(made))
         return made
 
-    def _make(self, authority: StorageAuthority, scope: KeyScope) -> KeptKeys:
+    def _make(self, authority: StorageAuthority, scope: KeyScope) -> CurrentKeys:
         maker = self._makers.get(type(authority.method))
         if maker is None:
             raise AuthorityError(authority, "this kind makes no keys yet")
@@ -161,7 +161,7 @@ class KeyCache:
                 authority,
                 f"its keys would end in {life_ms // 1000} s; the clock of this machine may differ",
             )
-        return KeptKeys(keys, now_ms, now_ms + life_ms * 2 // 3)
+        return CurrentKeys(keys, now_ms, now_ms + life_ms * 2 // 3)
 
     def _check_failed(self, authority: StorageAuthority) -> None:
         version, at_ms, reason = self._failed.get(authority.id, (-1, 0, ""))
@@ -169,9 +169,9 @@ class KeyCache:
             raise AuthorityError(authority, reason)
 
 
-def _is_good(kept: KeptKeys, now_ms: int) -> bool:
+def _is_good(kept: CurrentKeys, now_ms: int) -> bool:
     return now_ms < kept.keys.expires_at_ms - _LAST_MS
 
 
-def _size_of(kept: KeptKeys) -> int:
+def _size_of(kept: CurrentKeys) -> int:
     return _KEY_BYTES + sum(map(len, kept.keys.config.values()))

@@ -54,4 +54,4 @@ def open_credentials(
         calls_at_once=_CALLS_AT_ONCE,
         timeout_s=_TIMEOUT_S,
     )
-    return CredentialServices(known, keys, Vending(known, keys))
+    return CredentialServices(known, keys, Vending(parts.store, parts.overlaps, known, keys))

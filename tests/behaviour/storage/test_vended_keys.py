@@ -71,3 +71,18 @@ def test_without_a_role_there_are_none(key_lake: KeyLake) -> None:
     answer = key_lake.load("t")
     assert "storage-credentials" not in answer.json()
     assert answer.json()["config"]["s3.region"] == "eu-north-1"
+
+
+def test_the_outer_one_of_two_tables_gets_none_and_is_told_why(key_lake: KeyLake) -> None:
+    change_authority(key_lake.kernel, enabled=False)
+    location = key_lake.create("outer").json()["metadata"]["location"]
+    assert key_lake.create("inner", location=f"{location}/inner").status_code == 200
+    change_authority(key_lake.kernel, enabled=True)
+    answer = key_lake.load("outer")
+    assert "storage-credentials" not in answer.json()
+    assert (
+        "floecat.storage.overlapping-locations" in answer.json()["config"]["floecat.no-storage-credentials"]
+    )
+    assert answer.headers["etag"] != key_lake.load("outer", {}).headers["etag"]
+    [credential] = key_lake.load("inner").json()["storage-credentials"]
+    assert credential["prefix"] == f"{location}/inner/"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from floecat.compression.pieces import Piece, gzip_member
-from floecat.entries.calls import Labels, StorageCredential
+from floecat.entries.calls import Labels, VendedCredential
 from floecat.memory_budget import LruCache
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Documents:
         etag: str | None = None,
         kept_as: str | None = None,
         mode: str = "all",
-        credentials: Sequence[StorageCredential] = (),
+        credentials: Sequence[VendedCredential] = (),
     ) -> DocumentResponse:
         """200 with a document.
 
@@ -132,7 +132,7 @@ class Documents:
         labels: Labels | None = None,
         etag: str,
         mode: str,
-        credentials: Sequence[StorageCredential] = (),
+        credentials: Sequence[VendedCredential] = (),
     ) -> DocumentResponse | None:
         """The result of `answer`, cached under the tag; None if a large document is yet to be compressed."""
         if _size(pieces) > _COMPRESS_AT_ONCE_BYTES and _compresses(pieces, accept_encoding):
@@ -163,7 +163,7 @@ def _parts(
     location: str | None,
     config: Mapping[str, str] | None,
     labels: Labels | None,
-    credentials: Sequence[StorageCredential],
+    credentials: Sequence[VendedCredential],
 ) -> Sequence[Piece]:
     prefix = b'{"metadata-location":%b,"metadata":' % msgspec.json.encode(location)
     beside = b"" if config is None else b',"config":' + msgspec.json.encode(config)

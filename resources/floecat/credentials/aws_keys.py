@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from floecat.credentials.authorities import S3Method, Secrets, StorageAuthority
 from floecat.credentials.keys import AuthorityError, KeyScope, StorageKeys
 from floecat.credentials.policies import session_policy
-from floecat.credentials.posts import Answer, Poster, PostError
+from floecat.credentials.posts import PostAnswer, Poster, PostError
 from floecat.errors import BadRequestError
 from floecat.fileio.options import ObjectStoreOptions
 
@@ -133,7 +133,7 @@ class AwsKeyMaker:
             raise AuthorityError(authority, f"the token file {path} cannot be read: {why}") from None
 
 
-def _keys(authority: StorageAuthority, answer: Answer) -> StorageKeys:
+def _keys(authority: StorageAuthority, answer: PostAnswer) -> StorageKeys:
     try:
         root = ET.fromstring(answer.body)  # noqa: S314 - bounded, and of a service that an operator names
         found = {each.tag.rpartition("}")[2]: (each.text or "").strip() for each in root.iter()}

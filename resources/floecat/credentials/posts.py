@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from floecat.auth.deadlines import Deadline, NoRedirects, opener, reason_of
 
-__all__ = ["Answer", "PostError", "Poster"]
+__all__ = ["PostAnswer", "PostError", "Poster"]
 
 _MOST_BYTES: Final = 256 << 10
 
@@ -20,7 +20,7 @@ class PostError(Exception):
     """No answer; the message says why, for an operator."""
 
 
-class Answer(NamedTuple):
+class PostAnswer(NamedTuple):
     """What a service answered, whatever the status."""
 
     status: int
@@ -35,7 +35,7 @@ class Poster:
         self._timeout_s = timeout_s
         self._trusted = ssl.create_default_context()
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> PostAnswer:
         """Sends a body.
 
         Raises:
@@ -46,10 +46,10 @@ class Poster:
             try:
                 found_by = opener(deadline, self._trusted, NoRedirects())
                 with found_by.open(request, timeout=self._timeout_s) as answer:
-                    found = Answer(answer.status, answer.read(_MOST_BYTES + 1))
+                    found = PostAnswer(answer.status, answer.read(_MOST_BYTES + 1))
             except urllib.error.HTTPError as error:
                 with error:
-                    found = Answer(error.code, error.read(_MOST_BYTES + 1))
+                    found = PostAnswer(error.code, error.read(_MOST_BYTES + 1))
             except (OSError, ValueError, http.client.HTTPException) as error:
                 late = deadline.is_over
                 raise PostError(self._too_late() if late else reason_of(error)) from None

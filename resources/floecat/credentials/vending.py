@@ -15,7 +15,7 @@ from floecat.credentials.client_config import config_of
 from floecat.credentials.key_cache import CurrentKeys, KeyCache
 from floecat.credentials.keys import KeyScope
 from floecat.credentials.known_authorities import KnownAuthorities
-from floecat.entries.calls import Call, StorageCredential
+from floecat.entries.calls import Call, VendedCredential
 from floecat.entries.entry_locations import PATH_PROPERTIES
 from floecat.entries.formats import is_derived
 from floecat.entries.lookup import Entry
@@ -85,7 +85,7 @@ class Vended(NamedTuple):
 
     config: Mapping[str, str]
     """Settings, with the keys to the location of the table, if there are some."""
-    credentials: tuple[StorageCredential, ...] = ()
+    credentials: tuple[VendedCredential, ...] = ()
     tag: str = ""
     """Tells this from what others are told; empty where all are told the same."""
 
@@ -146,7 +146,7 @@ def _vended(
     scopes = _scopes(call, table, known) if known and "keys" in call.delegation else ()
     if not scopes:
         return Vended(config)
-    credentials: list[StorageCredential] = []
+    credentials: list[VendedCredential] = []
     digest = blake2b(f"{call.principal.name}|{table.may_write}".encode(), digest_size=16)
     for authority, scope, prefixes in scopes:
         kept = keys_of(authority, scope)
@@ -154,7 +154,7 @@ def _vended(
             return None
         told = {**config_of(authority, prefixes[0]), **kept.keys.config}
         # with a slash: the prefix of t1 must not mean t10
-        credentials += [StorageCredential(f"{prefix.rstrip('/')}/", told) for prefix in prefixes]
+        credentials += [VendedCredential(f"{prefix.rstrip('/')}/", told) for prefix in prefixes]
         digest.update(f"|{authority.id}|{authority.version}|{kept.made_at_ms}".encode())
         if authority is main:
             config = told

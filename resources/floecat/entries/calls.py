@@ -33,7 +33,7 @@ __all__ = [
     "Page",
     "PageRequest",
     "RequestKey",
-    "StorageCredential",
+    "VendedCredential",
     "canonical_json",
     "with_request_key",
 ]
@@ -139,7 +139,7 @@ class Labels(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     fields: Sequence[FieldLabels] = ()
 
 
-class StorageCredential(msgspec.Struct, frozen=True):
+class VendedCredential(msgspec.Struct, frozen=True):
     """Keys for the files below a prefix (Iceberg REST specification, `StorageCredential`)."""
 
     prefix: str
@@ -147,7 +147,7 @@ class StorageCredential(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Without the keys."""
-        return f"StorageCredential({self.prefix!r})"
+        return f"VendedCredential({self.prefix!r})"
 
 
 class LoadedTable(msgspec.Struct, frozen=True):
@@ -169,7 +169,7 @@ class LoadedTable(msgspec.Struct, frozen=True):
     table_uuid: str | None = None
     """UUID of the table, where it is known without reading the document."""
     labels: Labels | None = None
-    storage_credentials: Sequence[StorageCredential] = ()
+    storage_credentials: Sequence[VendedCredential] = ()
     """Keys, which `config` has too then; never kept or logged."""
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -102,7 +103,12 @@ def floecat(
     port = free_port()
     data_dir = folder / name
     log = folder / f"{name}-{port}.log"
-    env = {"FLOECAT_DATA_DIR": str(data_dir), "FLOECAT_LOG_LEVEL": "warning", **(settings or {})}
+    env = {
+        "FLOECAT_DATA_DIR": str(data_dir),
+        "FLOECAT_LOG_LEVEL": "warning",
+        "FLOECAT_SECRETS_KEYS": base64.b64encode(bytes(32)).decode(),
+        **(settings or {}),
+    }
     run = [sys.executable, "-m", "floecat_rest"]
     subprocess.run([*run, "db", "upgrade"], env={**os.environ, **env}, check=True, capture_output=True)
     command = [*run, "serve", "--rest-port", str(port), "--workers", str(workers)]

@@ -22,6 +22,7 @@ from uvicorn.supervisors.multiprocess import Process
 from floecat.allocator import limit_heaps
 from floecat.auth.authentication import open_authentication
 from floecat.auth.issuers import issuer_key, issuers
+from floecat.credentials.secrets import require_keys
 from floecat.errors import UnavailableError
 from floecat.memory_budget import MemoryBudget
 from floecat.runtime import kernel
@@ -57,7 +58,8 @@ def run(settings: Settings) -> None:
 
     Raises:
         SettingsError: the settings are unsafe together, as `auth-mode=dev` on an address that others
-            reach, or the issuer of tokens has another name, or the schema of the store is an old one.
+            reach, or the issuer of tokens has another name, or the schema of the store is an old one, or
+            keys of secrets are missing.
         StoreUnavailableError: the store does not answer.
     """
     check_rules(settings)
@@ -81,6 +83,7 @@ def run(settings: Settings) -> None:
     # Opened here too, because a worker that cannot start reports it in the log only.
     with kernel(settings):
         pass
+    require_keys(settings)
     _check_issuer(settings)
     if settings.gateway.workers == 1:
         uvicorn.Server(config).run(sockets=bind_sockets(config))

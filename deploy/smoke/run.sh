@@ -18,7 +18,7 @@ programs)
 *) echo "unknown way $1; the ways are containers, programs" >&2; exit 2 ;;
 esac
 
-export POSTGRES_PASSWORD=smoke S3_SECRET_KEY=smoke-secret COMPOSE_PROJECT_NAME=floecat-smoke
+export POSTGRES_PASSWORD=smoke S3_SECRET_KEY=smoke-secret SECRETS_KEY="$(openssl rand -base64 32)" COMPOSE_PROJECT_NAME=floecat-smoke
 
 compose() {
     # shellcheck disable=SC2086 # a list of options

@@ -88,7 +88,6 @@ class FastLoadAnswers:
             labels=table.labels,
             etag=table.etag,
             mode=mode,
-            credentials=table.storage_credentials,
         )
 
 

@@ -6,6 +6,7 @@ The log of every service that runs is shown with a test that fails.
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import socket
@@ -25,6 +26,7 @@ from tests.services.forked_service import start_service
 
 __all__ = [
     "PATIENT_STORAGE",
+    "SECRETS_KEY",
     "CatalogServer",
     "catalog_server",
     "postgres_environment",
@@ -40,6 +42,8 @@ _READY_S = 120.0
 _STOP_S = 40.0
 _ATTEMPTS = 3
 _TAIL_LINES = 60
+SECRETS_KEY = base64.b64encode(bytes(range(32))).decode()
+"""Encrypts the secrets in stores that have no key file."""
 _OF_TESTS = {"FLOECAT_PURGE_POLL_INTERVAL_MS": "100"}
 _WITHOUT_CAPTURES = {"FLOECAT_STATISTICS_WORKERS": "0"}
 """Many tests commit snapshots without files, or count commits."""
@@ -219,7 +223,7 @@ def prepare_catalog(data_dir: Path, environment: Mapping[str, str]) -> None:
 
 def postgres_environment(url: str) -> dict[str, str]:
     """Settings of a service with its store on PostgreSQL."""
-    return {"FLOECAT_STORE_URL": url}
+    return {"FLOECAT_STORE_URL": url, "FLOECAT_SECRETS_KEYS": SECRETS_KEY}
 
 
 def s3_environment(endpoint: str, bucket: str, access_key_id: str, secret_access_key: str) -> dict[str, str]:

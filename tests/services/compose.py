@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from tests.services.catalog import SECRETS_KEY
 from tests.services.pipeline import ask
 from tests.services.s3 import S3Server
 
@@ -42,6 +43,7 @@ class Deployment:
         self.s3 = s3
         self._environ = {
             "FLOECAT_STORE_URL": postgres.render_as_string(hide_password=False),
+            "FLOECAT_SECRETS_KEYS": SECRETS_KEY,
             "FLOECAT_GATEWAY_DEFAULT_WAREHOUSE_PATH": f"s3://{bucket}/warehouse",
             "FLOECAT_STORAGE_AWS_S3_ENDPOINT": s3.endpoint,
             "FLOECAT_STORAGE_AWS_S3_ACCESS_KEY_ID": s3.access_key_id,

@@ -416,6 +416,7 @@ def test_description_of_every_setting() -> None:
     assert {row.key for row in rows if row.secret} == {
         "floecat.auth.opa.token",
         "floecat.store.url",
+        "floecat.secrets.keys",
         "floecat.storage.aws.s3.secret-access-key",
         "floecat.storage.aws.s3.session-token",
         "floecat.storage.gcs.service-account-key",

@@ -50,10 +50,12 @@ def dagster(
     if not dagster_is_installed():
         raise SettingsError(f"Dagster is not installed: {install('pipeline')} brings it")
     require_free_ports(Listener(host, dagster_port, "--dagster-port"))
+    from floecat.credentials.secrets import require_keys
     from floecat.runtime import kernel
 
     with kernel(settings):  # fails early, and says why, if the pipeline could not open the store
         pass
+    require_keys(settings)
     url = settings.pipeline.webserver_url or reachable_url(host, dagster_port)
     environ = environment_of(settings, config, FLOECAT_PIPELINE_WEBSERVER_URL=url)
     home = environ[DAGSTER_HOME]

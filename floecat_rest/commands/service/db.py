@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from floecat.settings import Settings
-from floecat_rest.commands.console import err, out, print_plain
+from floecat_rest.commands.console import err, out, print_error, print_plain
 from floecat_rest.commands.options import ConfigOption, DataDirOption, settings_from
 
 __all__ = ["app", "prepare_store"]
@@ -24,6 +24,22 @@ def upgrade(config: ConfigOption = None, data_dir: DataDirOption = None) -> None
     settings = settings_from(config, data_dir=data_dir)
     prepare_store(settings)
     out.print("The store is up to date.")
+
+
+@app.command()
+def encrypt_secrets(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
+    """Encrypt the secrets in the store with the first of `floecat.secrets.keys`."""
+    from floecat.runtime import kernel
+
+    with kernel(settings_from(config, data_dir=data_dir)) as opened:
+        count, lost = opened.credentials.authorities.encrypt_anew()
+    for message in lost:
+        print_error(message)
+    print_plain(
+        f"{count} encrypted anew, {len(lost)} lost; the rest were encrypted with the first key already."
+    )
+    if lost:
+        raise typer.Exit(1)
 
 
 def prepare_store(settings: Settings) -> str:

@@ -31,12 +31,14 @@ class AccessServices:
     """The authorizer that decides, and the services that change access and answer questions about it.
 
     Attributes:
+        changes: makes changes of access.
         accounts: manages accounts.
         log_in: makes the row of a principal whose token was verified.
     """
 
     authorizer: Authorizer
     refusals: Refusals
+    changes: AccessChanges
     access: AccessService
     roles: RoleService
     built_in_roles: BuiltInRoles
@@ -103,6 +105,7 @@ def open_access(
     return AccessServices(
         RefusingAuthorizer(decides, refusals, hides=auth.hide_forbidden),
         refusals,
+        changes,
         access,
         role_service,
         BuiltInRoles(access, role_service),

@@ -7,7 +7,7 @@ holds a location counts. How each kind makes keys is in a module of its own (`Ke
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, cast
 from uuid import UUID
 
 import msgspec
@@ -18,6 +18,7 @@ __all__ = [
     "AdlsMethod",
     "AuthorityKind",
     "GcsMethod",
+    "HiddenSecrets",
     "KeyMethod",
     "KeySource",
     "S3Method",
@@ -33,10 +34,22 @@ KeySource: TypeAlias = Literal["own", "service", "web-identity"]
 (`AssumeRoleWithWebIdentity`)."""
 
 
-class S3Method(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="s3", rename="kebab"):
+class _Method(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", rename="kebab", forbid_unknown_fields=True
+):
+    SCHEME: ClassVar[str]
+    """Scheme of its locations."""
+
+    @property
+    def kind(self) -> AuthorityKind:
+        """Kind of the authority."""
+        return cast("AuthorityKind", self.__struct_config__.tag)
+
+
+class S3Method(_Method, frozen=True, kw_only=True, tag="s3"):
     """Keys by AssumeRole, at AWS or a service that speaks its protocol."""
 
-    SCHEMES: ClassVar = ("s3",)
+    SCHEME = "s3"
 
     keys_of: KeySource = "own"
     access_key_id: str | None = None
@@ -59,14 +72,19 @@ class S3Method(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     names_principals: bool = False
     """Whether session name and tags carry the principal, so that keys are made for each one."""
 
+    @property
+    def secret(self) -> str | None:
+        """Name of what it keeps secret."""
+        return "secret-access-key" if self.keys_of == "own" else None
 
-class GcsMethod(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="gcs", rename="kebab"):
+
+class GcsMethod(_Method, frozen=True, kw_only=True, tag="gcs"):
     """Downscoped tokens (credential access boundaries) of Google Cloud Storage.
 
     The secret `service-account-key` is the JSON of a service account.
     """
 
-    SCHEMES: ClassVar = ("gs",)
+    SCHEME = "gs"
 
     keys_of: KeySource = "own"
     project_id: str | None = None
@@ -75,14 +93,19 @@ class GcsMethod(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     sts_endpoint: str | None = None
     """URL of the token exchange. Default: Google's."""
 
+    @property
+    def secret(self) -> str | None:
+        """Name of what it keeps secret."""
+        return "service-account-key" if self.keys_of == "own" else None
 
-class AdlsMethod(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="adls", rename="kebab"):
+
+class AdlsMethod(_Method, frozen=True, kw_only=True, tag="adls"):
     """User-delegation SAS of Azure Data Lake Storage, or a SAS signed with the key of the account.
 
     Secrets: `client-secret` of a service principal, or `account-key`.
     """
 
-    SCHEMES: ClassVar = ("abfss",)
+    SCHEME = "abfss"
 
     keys_of: KeySource = "own"
     tenant_id: str | None = None
@@ -94,6 +117,13 @@ class AdlsMethod(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     """URL of a compatible service that has the account in the path. Default: Azure."""
     login_endpoint: str | None = None
     """URL of the token service. Default: Azure's."""
+
+    @property
+    def secret(self) -> str | None:
+        """Name of what it keeps secret."""
+        if self.keys_of != "own":
+            return None
+        return "account-key" if self.client_id is None else "client-secret"
 
 
 KeyMethod: TypeAlias = S3Method | GcsMethod | AdlsMethod
@@ -109,7 +139,7 @@ class StorageAuthority(msgspec.Struct, frozen=True):
     method: KeyMethod
     enabled: bool
     encrypted_secrets: str | None
-    """What it keeps secret, by name, encrypted."""
+    """What it keeps secret, by name, encrypted (`AuthoritySecrets`)."""
     version: int
     """Counts its changes: a key that was made by an earlier version is not handed out."""
     created_at_ms: int
@@ -124,3 +154,11 @@ def authority_of(authorities: Iterable[StorageAuthority], location: Location) ->
 
 Secrets: TypeAlias = Mapping[str, str]
 """What an authority keeps secret, in the clear."""
+
+
+class HiddenSecrets(msgspec.Struct, frozen=True):
+    """Base of requests that have secrets: their representation does not show them."""
+
+    def __repr__(self) -> str:
+        shown = (name for name in self.__struct_fields__ if name != "secrets")
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"

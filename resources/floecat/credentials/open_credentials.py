@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from floecat.credentials.authorities import S3Method
-from floecat.credentials.aws_keys import AwsKeyMaker
-from floecat.credentials.key_cache import KeyCache, decrypting
+from floecat.access.changes import AccessChanges
+from floecat.credentials.authorities import AuthorityKind
+from floecat.credentials.authority_rules import BorrowedPower
+from floecat.credentials.authority_secrets import AuthoritySecrets
+from floecat.credentials.authority_service import AuthorityService
+from floecat.credentials.keys import KeyMaker
 from floecat.credentials.known_authorities import KnownAuthorities
-from floecat.credentials.posts import Poster
-from floecat.credentials.vending import Vending
-from floecat.entries.open_entries import EntryParts
+from floecat.credentials.secrets import Encryption, open_encryption
 from floecat.settings import Settings
-from floecat.storage.catalog_storages import object_store_options
+from floecat.store.database.engine import Store
 
 __all__ = ["CredentialServices", "open_credentials"]
-
-_TIMEOUT_S = 5.0
-_CALLS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,32 +24,32 @@ class CredentialServices:
     """The services.
 
     Attributes:
+        encryption: of secrets in the store, whatever they are of.
         known: the authorities of each account.
-        keys: keys of authorities.
-        vending: adds keys to answers.
+        secrets: those of authorities.
+        authorities: changes and lists authorities.
+        makers: make keys, by the kind of the authority.
     """
 
+    encryption: Encryption
     known: KnownAuthorities
-    keys: KeyCache
-    vending: Vending
+    secrets: AuthoritySecrets
+    authorities: AuthorityService
+    makers: Mapping[AuthorityKind, KeyMaker]
 
 
-def open_credentials(
-    parts: EntryParts, settings: Settings, decrypt: Callable[[str, str], str]
-) -> CredentialServices:
-    """The services over the parts of entries.
+def open_credentials(settings: Settings, store: Store, changes: AccessChanges) -> CredentialServices:
+    """The services.
 
-    Args:
-        decrypt: decrypts a text that was encrypted about the id of a row.
+    Raises:
+        SettingsError: a key of `floecat.secrets.keys` is malformed.
     """
-    known = KnownAuthorities(parts.store)
-    poster = Poster(timeout_s=_TIMEOUT_S)
-    keys = KeyCache(
-        {S3Method: AwsKeyMaker(poster, object_store_options(settings.storage))},
-        decrypting(decrypt),
-        parts.memory.cache("keys"),
-        parts.clock,
-        calls_at_once=_CALLS_AT_ONCE,
-        timeout_s=_TIMEOUT_S,
+    encryption = open_encryption(settings)
+    secrets = AuthoritySecrets(encryption)
+    return CredentialServices(
+        encryption,
+        KnownAuthorities(store),
+        secrets,
+        AuthorityService(changes, secrets, BorrowedPower(settings.storage)),
+        {},
     )
-    return CredentialServices(known, keys, Vending(parts.store, parts.overlaps, known, keys))

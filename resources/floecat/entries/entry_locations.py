@@ -15,7 +15,6 @@ from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
 __all__ = [
-    "PATH_PROPERTIES",
     "check_locations",
     "check_not_chosen",
     "chosen_location",
@@ -25,13 +24,12 @@ __all__ = [
     "namespace_location",
 ]
 
-PATH_PROPERTIES = (
+_PATH_PROPERTIES = (
     "write.metadata.path",
     "write.data.path",
     "write.object-storage.path",
     "write.folder-storage.path",
 )
-"""Properties of tables that say where files go (Apache Iceberg, "Write properties")."""
 
 
 def namespace_location(catalog: Catalog, namespace: Namespace, properties: Mapping[str, str]) -> str:
@@ -107,7 +105,7 @@ def check_not_chosen(
 
 def named_locations(location: str, properties: Mapping[str, str]) -> list[str]:
     """The location of a table or view, and those that its properties name for new files."""
-    return [location, *(properties[key] for key in PATH_PROPERTIES if key in properties)]
+    return [location, *(properties[key] for key in _PATH_PROPERTIES if key in properties)]
 
 
 def check_locations(
@@ -134,7 +132,7 @@ def check_locations(
         LocationNotAllowedError: a location lies outside.
     """
     changed = [location] if location != known_location else []
-    for key in PATH_PROPERTIES:
+    for key in _PATH_PROPERTIES:
         path = properties.get(key)
         if path is not None and path != (known or {}).get(key):
             changed.append(path)

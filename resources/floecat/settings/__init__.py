@@ -22,6 +22,7 @@ from floecat.settings.groups.process import (
     IssuerSettings,
     LogSettings,
     OidcSettings,
+    SecretSettings,
     StoreSettings,
 )
 from floecat.settings.groups.purge import PurgeSettings
@@ -29,6 +30,7 @@ from floecat.settings.groups.root import Settings
 from floecat.settings.groups.statistics import StatisticsSettings
 from floecat.settings.groups.storage import (
     AdlsSettings,
+    AuthoritySettings,
     AwsSettings,
     CatalogAccessSettings,
     GcsSettings,
@@ -41,6 +43,7 @@ from floecat.settings.reference import SettingDescription, describe, dump
 
 __all__ = [
     "AdlsSettings",
+    "AuthoritySettings",
     "AwsSettings",
     "BackoffSettings",
     "CacheSettings",
@@ -59,6 +62,7 @@ __all__ = [
     "PlanningSettings",
     "PurgeSettings",
     "S3Settings",
+    "SecretSettings",
     "SettingDescription",
     "Settings",
     "SparkSettings",

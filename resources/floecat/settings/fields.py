@@ -137,4 +137,4 @@ def _flat(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[
 
 
 def _mask(secret: bool, value: object) -> str:
-    return "'***'" if secret and value not in (None, {}) else repr(value)
+    return "'***'" if secret and value not in (None, {}, ()) else repr(value)

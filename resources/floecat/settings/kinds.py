@@ -163,7 +163,7 @@ def identifier() -> SettingKind:
     return SettingKind(expected="a UUID", from_value=lambda value: UUID(_text(value)), from_text=UUID)
 
 
-def text_list() -> SettingKind:
+def text_list(*, secret: bool = False) -> SettingKind:
     """A list of texts; in the environment one text, its parts separated by commas."""
 
     def read(value: object) -> tuple[str, ...]:
@@ -175,6 +175,7 @@ def text_list() -> SettingKind:
         expected="a list of texts",
         from_value=read,
         from_text=lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()),
+        secret=secret,
     )
 
 

@@ -58,6 +58,9 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     role_members: Annotated[int, integer(minimum=1)] = 100_000
     """Most members of all roles of an account together."""
 
+    storage_authorities: Annotated[int, integer(minimum=1)] = 100
+    """Most storage authorities of an account."""
+
     grants: Annotated[int, integer(minimum=1)] = 10_000
     """Most grants on one thing; a decision reads those on what a table is in, once access has changed."""
 

@@ -68,7 +68,7 @@ def dump(settings: Settings) -> dict[str, str]:
         value: object = settings
         for name in field.path:
             value = getattr(value, name)
-        hidden = field.kind.secret and value not in (None, {})
+        hidden = field.kind.secret and value not in (None, {}, ())
         values[field.key] = "***" if hidden else _written(value, size="bytes" in field.kind.expected)
     return values
 

@@ -132,7 +132,7 @@ def test_a_service_operator_sees_accounts_and_nothing_in_them(
 
 
 _OF_ALL_ACCOUNTS = {
-    *("version", "up", "serve", "dagster", "demo", "db upgrade", "docs settings"),
+    *("version", "up", "serve", "dagster", "demo", "db upgrade", "db encrypt-secrets", "docs settings"),
     *(f"account {each}" for each in ("create", "list", "show", "disable", "enable", "delete")),
 }
 """Commands that are about no account, or about accounts themselves: for who holds the store."""

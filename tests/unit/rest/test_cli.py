@@ -46,6 +46,7 @@ COMMANDS = (
     "dagster",
     "db",
     "db upgrade",
+    "db encrypt-secrets",
     "catalog",
     "catalog create",
     "catalog list",
@@ -489,7 +490,7 @@ def test_accounts_are_created_disabled_and_deleted() -> None:
     assert (run("account", "create", "marketing").returncode, made.returncode) == (1, 0)
     assert run("catalog", "create", "lake", "--account", "marketing").returncode == 0
     shown = json.loads(run("account", "show", "marketing", "--json").stdout)
-    assert shown["contents"] == {"catalogs": 1, "principals": 0, "roles": 0, "grants": 0}
+    assert shown["contents"] == {"catalogs": 1, "authorities": 0, "principals": 0, "roles": 0, "grants": 0}
     assert run("account", "disable", account).stdout == "Disabled account marketing\n"
     assert re.search(
         rf"^marketing +{account} +20\S+ \S+ +disabled$", run("account", "list").stdout, re.MULTILINE

@@ -27,6 +27,7 @@ __all__ = [
     "LogSettings",
     "OidcSettings",
     "OpaSettings",
+    "SecretSettings",
     "StoreSettings",
 ]
 
@@ -44,6 +45,15 @@ class StoreSettings(SettingsGroup, frozen=True, kw_only=True):
 
     timeout_ms: Annotated[int, integer(minimum=1)] = 10_000
     """Longest time of a statement or a connection before the answer is 503."""
+
+
+class SecretSettings(SettingsGroup, frozen=True, kw_only=True):
+    """Keys that encrypt the secrets in the store (AES-256-GCM)."""
+
+    keys: Annotated[tuple[str, ...], text_list(secret=True)] = ()
+    """Keys of 32 random bytes, in base64: the first encrypts, all decrypt. Default: a key that is made in the
+    file `secrets.key` of the data folder; with `floecat.store.url` there is no default, and the service does
+    not start without."""
 
 
 class CacheSettings(SettingsGroup, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from floecat.settings.groups.process import (
     CacheSettings,
     LogSettings,
     OidcSettings,
+    SecretSettings,
     StoreSettings,
 )
 from floecat.settings.groups.purge import PurgeSettings
@@ -42,6 +43,9 @@ class Settings(SettingsGroup, frozen=True, kw_only=True):
 
     store: StoreSettings = StoreSettings()
     """The SQL store."""
+
+    secrets: SecretSettings = SecretSettings()
+    """Encryption of the secrets in the store."""
 
     storage: StorageSettings = StorageSettings()
     """Object storage and the local disk."""

@@ -10,6 +10,7 @@ from floecat.settings.kinds import boolean, choice, integer, text, text_list
 
 __all__ = [
     "AdlsSettings",
+    "AuthoritySettings",
     "AwsSettings",
     "CatalogAccessSettings",
     "GcsSettings",
@@ -101,6 +102,29 @@ class CatalogAccessSettings(AwsSettings, frozen=True, kw_only=True):
     """Azure Data Lake Storage."""
 
 
+class AuthoritySettings(SettingsGroup, frozen=True, kw_only=True):
+    """Storage authorities, which make keys for clients."""
+
+    roles: Annotated[tuple[str, ...], text_list()] = ()
+    """ARNs of roles that an authority may have over HTTP with keys of the service (`keys-of`). The command
+    line may name any."""
+
+    endpoints: Annotated[tuple[str, ...], text_list()] = ()
+    """URLs that an authority may have over HTTP as an endpoint, beside those in `floecat.storage` and the
+    clouds' own. The command line may name any."""
+
+    web_identity_token_file: Annotated[str | None, text()] = None
+    """File with the token of the service for `AssumeRoleWithWebIdentity`. Default:
+    `AWS_WEB_IDENTITY_TOKEN_FILE`."""
+
+    timeout_ms: Annotated[int, integer(minimum=1)] = 5_000
+    """Longest time to make keys; then the answer is 503."""
+
+    calls_at_once: Annotated[int, integer(minimum=1, maximum=100)] = 8
+    """Keys that a process has one authority make at the same time. Others wait, so that an authority that is
+    slow holds few threads."""
+
+
 class StorageSettings(SettingsGroup, frozen=True, kw_only=True):
     """Object storage and the local disk."""
 
@@ -127,6 +151,9 @@ class StorageSettings(SettingsGroup, frozen=True, kw_only=True):
     """Access of single catalogs in place of `floecat.storage.aws`, `gcs` and `adls`, by the name of the
     catalog, or by `<account id>/<name>` outside the default account: nothing of those is added to it.
     Catalogs share files only where the endpoint is the same, so give one service one endpoint."""
+
+    authorities: AuthoritySettings = AuthoritySettings()
+    """Keys for clients."""
 
     connect_timeout_ms: Annotated[int, integer(minimum=1)] = 5_000
     """Longest time to connect."""

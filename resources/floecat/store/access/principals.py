@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from floecat.store.access.grants import grants
 from floecat.store.access.roles import roles
+from floecat.store.catalogs.storage_authorities import storage_authorities
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import LIMIT, in_parts, insert_if_absent
 from floecat.store.schema import accounts as _accounts
@@ -70,7 +71,13 @@ _COUNT: Final = (
     .select_from(_principals)
     .where(_principals.c.account_id == sa.bindparam("account_id"))
 )
-_OF_ACCOUNTS: Final = {"catalogs": _catalogs, "principals": _principals, "roles": roles, "grants": grants}
+_OF_ACCOUNTS: Final = {
+    "catalogs": _catalogs,
+    "authorities": storage_authorities,
+    "principals": _principals,
+    "roles": roles,
+    "grants": grants,
+}
 _CONTENTS: Final = sa.select(
     *(
         sa.select(sa.func.count())

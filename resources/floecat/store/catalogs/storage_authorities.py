@@ -11,9 +11,19 @@ import sqlalchemy as sa
 from floecat.store.database.connections import Connection
 from floecat.store.schema import flag_column, id_column, integer_column, metadata, name_column, text_column
 
-__all__ = ["AuthorityRow", "delete", "insert", "list_all", "lock_prefixes", "of_account", "update"]
+__all__ = [
+    "AuthorityRow",
+    "delete",
+    "insert",
+    "list_all",
+    "lock_prefixes",
+    "of_account",
+    "replace_secrets",
+    "storage_authorities",
+    "update",
+]
 
-_authorities: Final = sa.Table(
+storage_authorities: Final = sa.Table(
     "storage_authorities",
     metadata,
     id_column(primary_key=True),
@@ -48,30 +58,40 @@ class AuthorityRow(msgspec.Struct, frozen=True):
     updated_at_ms: int
 
 
-_ID: Final = _authorities.c.id == sa.bindparam("authority")
-_INSERT: Final = sa.insert(_authorities)
+_ID: Final = storage_authorities.c.id == sa.bindparam("authority")
+_INSERT: Final = sa.insert(storage_authorities)
 _UPDATE: Final = (
-    sa.update(_authorities)
+    sa.update(storage_authorities)
     .where(_ID)
     .values(
         {
             name: sa.bindparam(f"new_{name}")
             for name in ("name", "prefix", "method", "enabled", "secrets", "updated_at_ms")
         }
-        | {"version": _authorities.c.version + 1}
+        | {"version": storage_authorities.c.version + 1}
     )
 )
-_DELETE: Final = sa.delete(_authorities).where(_ID)
-_ALL: Final = sa.select(*_authorities.c).order_by(_authorities.c.account_id, _authorities.c.name)
+_REPLACE_SECRETS: Final = (
+    sa.update(storage_authorities)
+    .where(_ID, storage_authorities.c.secrets == sa.bindparam("old"))
+    .values(secrets=sa.bindparam("new"))
+)
+_DELETE: Final = sa.delete(storage_authorities).where(_ID)
+_ALL: Final = sa.select(*storage_authorities.c).order_by(
+    storage_authorities.c.account_id, storage_authorities.c.name
+)
 _OF_ACCOUNT: Final = (
-    sa.select(*_authorities.c)
-    .where(_authorities.c.account_id == sa.bindparam("account_id"))
-    .order_by(_authorities.c.name)
+    sa.select(*storage_authorities.c)
+    .where(storage_authorities.c.account_id == sa.bindparam("account_id"))
+    .order_by(storage_authorities.c.name)
 )
 _LOCK_PREFIXES: Final = (
-    sa.select(_authorities.c.prefix)
-    .where(_authorities.c.account_id == sa.bindparam("account_id"), _authorities.c.enabled.is_(sa.true()))
-    .order_by(_authorities.c.name)
+    sa.select(storage_authorities.c.prefix)
+    .where(
+        storage_authorities.c.account_id == sa.bindparam("account_id"),
+        storage_authorities.c.enabled.is_(sa.true()),
+    )
+    .order_by(storage_authorities.c.name)
     .with_for_update(key_share=True)
 )
 
@@ -93,6 +113,11 @@ def update(conn: Connection, row: AuthorityRow) -> None:
     """
     new = ("name", "prefix", "method", "enabled", "secrets", "updated_at_ms")
     conn.change(_UPDATE, {"authority": row.id} | {f"new_{name}": getattr(row, name) for name in new})
+
+
+def replace_secrets(conn: Connection, row: AuthorityRow, secrets: str) -> None:
+    """Writes the secrets of a row encrypted anew, unless they were changed meanwhile. It is no change."""
+    conn.change(_REPLACE_SECRETS, {"authority": row.id, "old": row.secrets, "new": secrets})
 
 
 def delete(conn: Connection, authority_id: UUID) -> None:

@@ -68,7 +68,13 @@ def test_the_life_of_an_account(client: Any, tmp_path: Path) -> None:
     assert client.post("/management/v1/catalogs", json=catalog, headers=ada).is_success
     for name in ("marketing", account):
         shown = client.get(f"{PATH}/{name}", headers=host).json()
-        assert shown["contents"] == {"catalogs": 1, "principals": 1, "roles": 0, "grants": 0}
+        assert shown["contents"] == {
+            "catalogs": 1,
+            "authorities": 0,
+            "principals": 1,
+            "roles": 0,
+            "grants": 0,
+        }
     # who manages accounts sees nothing that is in them
     assert client.get("/management/v1/catalogs/lake", headers=host).status_code == 404
     assert client.get("/management/v1/catalogs", headers=host).json()["catalogs"] == []

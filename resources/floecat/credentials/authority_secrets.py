@@ -1,0 +1,52 @@
+"""The secrets of authorities, which only their makers of keys see."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from floecat.credentials.authorities import Secrets, StorageAuthority
+from floecat.credentials.keys import AuthorityError
+from floecat.credentials.secrets import Encryption, SecretLostError
+
+__all__ = ["AuthoritySecrets"]
+
+_secrets: Final = msgspec.json.Decoder(dict[str, str])
+
+
+class AuthoritySecrets:
+    """Encrypts and decrypts the secrets of authorities, bound to the authority. Thread-safe."""
+
+    def __init__(self, encryption: Encryption) -> None:
+        self._encryption = encryption
+
+    def encrypt(self, authority_id: UUID, secrets: Secrets) -> str | None:
+        """The text that the store has; None if there are none."""
+        text = msgspec.json.encode(dict(secrets)).decode()
+        return self._encryption.encrypt(text, str(authority_id)) if secrets else None
+
+    def of(self, authority: StorageAuthority) -> Secrets:
+        """The secrets of an authority, in the clear.
+
+        Raises:
+            AuthorityError: no key decrypts them.
+        """
+        if authority.encrypted_secrets is None:
+            return {}
+        try:
+            return _secrets.decode(self._encryption.decrypt(authority.encrypted_secrets, str(authority.id)))
+        except SecretLostError as error:
+            raise AuthorityError(authority, error.message) from None
+
+    def encrypted_anew(self, authority: StorageAuthority) -> str | None:
+        """Its secrets under the key that encrypts now; None if they are so already.
+
+        Raises:
+            AuthorityError: no key decrypts them.
+        """
+        old = authority.encrypted_secrets
+        if old is None or self._encryption.is_current(old):
+            return None
+        return self.encrypt(authority.id, self.of(authority))

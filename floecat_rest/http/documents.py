@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from floecat.compression.pieces import Piece, gzip_member
-from floecat.entries.calls import Labels
+from floecat.entries.calls import Labels, VendedCredential
 from floecat.memory_budget import LruCache
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class Documents:
         etag: str | None = None,
         kept_as: str | None = None,
         mode: str = "all",
+        credentials: Sequence[VendedCredential] = (),
     ) -> DocumentResponse:
         """200 with a document.
 
@@ -107,17 +108,19 @@ class Documents:
             kept_as: identifies the state of the document, as cache key of the compressed answer; None caches
                 nothing.
             mode: form of the document: `all` or `refs`.
+            credentials: keys to the storage; what caches on the way to the client must not keep.
         """
-        parts = _parts(pieces, metadata_location, config, labels)
+        parts = _parts(pieces, metadata_location, config, labels, credentials)
+        headers = [_NO_STORE] if credentials else []
         if not _compresses(pieces, accept_encoding):
-            return _found(parts, etag)
+            return _found(parts, etag, *headers)
         if kept_as is None:
             compressed = gzip_member(parts)
         else:
             compressed = self._cache.get_or_make(
                 _key(parts, kept_as, mode), lambda: gzip_member(parts), lambda made: _KEY_BYTES + len(made)
             )
-        return _found((compressed,), etag, _GZIP)
+        return _found((compressed,), etag, _GZIP, *headers)
 
     def answer_at_once(
         self,
@@ -129,12 +132,13 @@ class Documents:
         labels: Labels | None = None,
         etag: str,
         mode: str,
+        credentials: Sequence[VendedCredential] = (),
     ) -> DocumentResponse | None:
         """The result of `answer`, cached under the tag; None if a large document is yet to be compressed."""
         if _size(pieces) > _COMPRESS_AT_ONCE_BYTES and _compresses(pieces, accept_encoding):
-            parts = _parts(pieces, metadata_location, config, labels)
-            compressed = self._cache.get(_key(parts, etag, mode))
-            return None if compressed is None else _found((compressed,), etag, _GZIP)
+            parts = _parts(pieces, metadata_location, config, labels, credentials)
+            if self._cache.get(_key(parts, etag, mode)) is None:
+                return None
         return self.answer(
             pieces,
             metadata_location,
@@ -144,12 +148,14 @@ class Documents:
             etag=etag,
             kept_as=etag,
             mode=mode,
+            credentials=credentials,
         )
 
 
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"Accept-Encoding")
 _GZIP = (b"content-encoding", b"gzip")
+_NO_STORE = (b"cache-control", b"no-store")
 
 
 def _parts(
@@ -157,11 +163,14 @@ def _parts(
     location: str | None,
     config: Mapping[str, str] | None,
     labels: Labels | None,
+    credentials: Sequence[VendedCredential],
 ) -> Sequence[Piece]:
     prefix = b'{"metadata-location":%b,"metadata":' % msgspec.json.encode(location)
     beside = b"" if config is None else b',"config":' + msgspec.json.encode(config)
     if labels is not None:
         beside += b',"labels":' + msgspec.json.encode(labels)
+    if credentials:
+        beside += b',"storage-credentials":' + msgspec.json.encode(credentials)
     return (prefix, *pieces, beside + b"}")
 
 

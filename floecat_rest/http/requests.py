@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 from litestar import Request
@@ -17,7 +17,15 @@ from litestar.params import QueryParameter
 
 from floecat.auth.actors import Actor
 from floecat.auth.principals import Principal
-from floecat.entries.calls import IDEMPOTENCY_KEY, Call, EntryKind, LoadedTable, LoadedView, with_request_key
+from floecat.entries.calls import (
+    IDEMPOTENCY_KEY,
+    Call,
+    Delegation,
+    EntryKind,
+    LoadedTable,
+    LoadedView,
+    with_request_key,
+)
 from floecat.errors import BadRequestError, FloecatError, IllegalArgumentError, UnavailableError
 from floecat.iceberg.values.json_checks import check_elements, check_json
 from floecat.identifiers.encoding import decode_segment
@@ -63,6 +71,8 @@ Warehouse = Annotated[
 ]
 
 _LARGEST_ANSWER_PART = 4
+_DELEGATION: Final = b"x-iceberg-access-delegation"
+_DELEGATIONS: Final[Mapping[str, Delegation]] = {"vended-credentials": "keys", "remote-signing": "signing"}
 
 
 class ApiDescriptions(Protocol):
@@ -107,7 +117,8 @@ class HttpServices(Services):
         """
         try:
             principal = await self.authenticator.authenticate(headers)
-            return None if self.kernel is None else self.kernel.catalog.calls.remembered(principal, prefix)
+            call = None if self.kernel is None else self.kernel.catalog.calls.remembered(principal, prefix)
+            return None if call is None else _with_delegation(call, headers)
         except UnavailableError:
             raise
         except FloecatError:
@@ -166,7 +177,8 @@ class CatalogRequest(Request[Principal, None, Any]):
             ForbiddenError: the principal may not use the catalog.
             NoSuchWarehouseError: the catalog does not exist.
         """
-        return self.kernel.catalog.calls.open(self.principal, self._catalog())
+        call = self.kernel.catalog.calls.open(self.principal, self._catalog())
+        return _with_delegation(call, self.scope["headers"])
 
     def mutation(self, body: bytes = b"") -> Call:
         """The call of `call`, with the idempotency key of a request that changes something.
@@ -249,6 +261,7 @@ class CatalogRequest(Request[Principal, None, Any]):
             etag=table.etag,
             kept_as=table.etag,
             mode=mode,
+            credentials=table.storage_credentials if with_config else (),
         )
 
     def view_answer(self, view: LoadedView) -> DocumentResponse:
@@ -264,6 +277,15 @@ class CatalogRequest(Request[Principal, None, Any]):
 
     def _catalog(self) -> str:
         return decode_segment(self.path_params.get("prefix") or self.path_params["catalog"]).literal
+
+
+def _with_delegation(call: Call, headers: Iterable[tuple[bytes, bytes]]) -> Call:
+    """The call with the delegations that a request accepts; unknown ones are ignored."""
+    value = list_of(headers, _DELEGATION)
+    if value is None:
+        return call
+    sent = (_DELEGATIONS.get(each.strip().lower()) for each in value.split(","))
+    return msgspec.structs.replace(call, delegation=frozenset(each for each in sent if each is not None))
 
 
 def header_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:

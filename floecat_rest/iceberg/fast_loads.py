@@ -88,6 +88,7 @@ class FastLoadAnswers:
             labels=table.labels,
             etag=table.etag,
             mode=mode,
+            credentials=table.storage_credentials,
         )
 
 

@@ -19,7 +19,7 @@ V = TypeVar("V")
 _WHOLE: Final = 1024
 
 SHARES: Final[Mapping[str, int]] = {
-    "documents": 448,  # metadata documents: one of 237 MB, counted twice, fits into the largest default
+    "documents": 440,  # metadata documents: one of 237 MB, counted twice, fits into the largest default
     "known-states": 24,
     "answers": 56,  # compressed, as they are sent
     "lists": 16,  # as they are sent
@@ -35,6 +35,7 @@ SHARES: Final[Mapping[str, int]] = {
     "tokens": 4,
     "catalogs": 4,
     "access": 8,  # grants of principals and roles
+    "keys": 8,  # of storage, for clients
 }
 """Parts of 1024 by cache: of 1 GiB each gets as many MiB."""
 
@@ -135,20 +136,27 @@ class LruCache(Generic[V]):
             self._size += size
             self._shrink()
 
-    def get_or_make(self, key: Hashable, make: Callable[[], V], size_of: Callable[[V], int]) -> V:
+    def get_or_make(
+        self,
+        key: Hashable,
+        make: Callable[[], V],
+        size_of: Callable[[V], int],
+        is_good: Callable[[V], bool] = lambda _: True,
+    ) -> V:
         """The value, which one caller makes while others that ask for it wait.
 
         Args:
             key: names the value.
             make: makes it. What it raises, everyone who waits gets too.
             size_of: its size, as `put` counts.
+            is_good: whether a value that is kept still serves.
         """
         value = self.get(key)
-        if value is not None:
+        if value is not None and is_good(value):
             return value
         with self._lock:
             held = self._held.get(key)  # it may have been made since
-            if held is not None:
+            if held is not None and is_good(held[0]):
                 return held[0]
             waiting = self._being_made.get(key)
             made = waiting or self._being_made.setdefault(key, Future())

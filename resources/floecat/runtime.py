@@ -77,11 +77,13 @@ class Kernel:
         background.add_loop("refusals", refusals.flush, _REFUSALS_INTERVAL_MS)
         background.add(stop=refusals.flush)
         background.add(stop=self.access.authorizer.close)
-        self.credentials = open_credentials(settings, store, self.access.changes)
+        self.credentials = open_credentials(parts, settings, self.access.changes)
         self.delta = open_delta(parts, settings, background)
         formats = TableFormats({"delta": self.delta.format})
         self.registrations = TableRegistrations({"delta": self.delta.registration})
-        self.catalog = open_catalog(parts, formats, self.access, self.separator, settings, background)
+        self.catalog = open_catalog(
+            parts, formats, self.access, self.credentials, self.separator, settings, background
+        )
         self.commits = open_commits(parts, self.catalog, formats, settings, background)
         self.planning = open_planning(parts, formats, settings, background)
         self.purge = open_purge(

@@ -29,17 +29,23 @@ class Actor(msgspec.Struct, frozen=True):
         """The account of the principal."""
         return self.principal.account_id
 
-    def check(self, *checks: Check, found: FoundSecurable | None = None) -> None:
+    def check(
+        self, *checks: Check, found: FoundSecurable | None = None, also: Sequence[Check] = ()
+    ) -> Sequence[bool]:
         """Refuses what the principal may not do, in one question to the authorizer.
 
         Args:
             checks: the privileges.
             found: what they are about, if it was looked up.
+            also: what else is asked.
+
+        Returns:
+            Whether the principal has each of `also`.
 
         Raises:
             ForbiddenError: a privilege is missing.
         """
-        check_allowed(self.authorizer, self.principal, checks, found)
+        return check_allowed(self.authorizer, self.principal, checks, found, also)
 
     def refusal(self, check: Check) -> FloecatError:
         """The error for a privilege that the principal does not have."""

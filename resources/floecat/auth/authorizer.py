@@ -210,16 +210,27 @@ class AllowAll(Authorizer):
 
 
 def check_allowed(
-    authorizer: Authorizer, principal: Principal, checks: Sequence[Check], found: FoundSecurable | None = None
-) -> None:
+    authorizer: Authorizer,
+    principal: Principal,
+    checks: Sequence[Check],
+    found: FoundSecurable | None = None,
+    also: Sequence[Check] = (),
+) -> Sequence[bool]:
     """Refuses what a principal may not do.
+
+    Args:
+        also: asked in the same question, and not needed.
+
+    Returns:
+        Whether the principal has each of `also`.
 
     Raises:
         ForbiddenError: a privilege is missing; the message names the first one and its securable.
     """
-    answers = authorizer.allowed(principal, checks, found)
-    if all(answers) and len(answers) == len(checks):
-        return
-    for check, allowed in zip(checks, answers, strict=True):
-        if not allowed:
-            raise authorizer.refusal(principal, check)
+    asked = [*checks, *also]
+    answers = authorizer.allowed(principal, asked, found)
+    if not all(answers) or len(answers) != len(asked):
+        for check, allowed in list(zip(asked, answers, strict=True))[: len(checks)]:
+            if not allowed:
+                raise authorizer.refusal(principal, check)
+    return answers[len(checks) :]

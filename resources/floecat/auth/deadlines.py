@@ -5,10 +5,14 @@ from __future__ import annotations
 import http.client
 import os
 import socket
+import ssl
 import threading
+import urllib.error
+import urllib.request
 from contextlib import suppress
+from typing import Any
 
-__all__ = ["Deadline", "Watched", "WatchedTls"]
+__all__ = ["Deadline", "NoRedirects", "Watched", "WatchedTls", "opener", "reason_of"]
 
 
 class Deadline:
@@ -57,3 +61,62 @@ class Watched(http.client.HTTPConnection):
 
 class WatchedTls(http.client.HTTPSConnection, Watched):
     """A TLS connection, watched from before the handshake by the order of its bases."""
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, deadline: Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        def connection(host: str, **options: Any) -> http.client.HTTPConnection:
+            made = Watched(host, **options)
+            made.deadline = self._deadline
+            return made
+
+        return self.do_open(connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, deadline: Deadline, trusted: ssl.SSLContext) -> None:
+        super().__init__()
+        self._deadline = deadline
+        self._trusted = trusted
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        def connection(host: str, **options: Any) -> http.client.HTTPConnection:
+            made = WatchedTls(host, context=self._trusted, **options)
+            made.deadline = self._deadline
+            return made
+
+        return self.do_open(connection, req)
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Answers a redirect as it is."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """None: it is not followed."""
+
+
+def opener(
+    deadline: Deadline, trusted: ssl.SSLContext, redirects: urllib.request.BaseHandler
+) -> urllib.request.OpenerDirector:
+    """Opens requests whose connections end in time. Proxies are those of the environment."""
+    return urllib.request.build_opener(_Http(deadline), _Https(deadline, trusted), redirects)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a request has no answer, in words."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS fails: {cause.reason or 'the connection ended'}"
+    if isinstance(cause, socket.gaierror):
+        return "its host is not found"
+    if isinstance(cause, ConnectionRefusedError):
+        return "the connection is refused"
+    if isinstance(cause, OSError):
+        return cause.strerror or "the connection ended"
+    return "the answer is not HTTP, or breaks off"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 from urllib.parse import urlsplit
 
-from floecat.auth.deadlines import Deadline, Watched, WatchedTls
+from floecat.auth.deadlines import Deadline, opener, reason_of
 from floecat.errors import SettingsError
 
 __all__ = ["DocumentError", "IssuerDocuments", "check_address"]
@@ -70,9 +69,9 @@ class IssuerDocuments:
         check_address(url)
         request = self._request(url)
         with Deadline(self._timeout_s) as deadline:
-            handlers = (_Http(deadline), _Https(deadline, self._trusted), _Redirects())
             try:
-                with urllib.request.build_opener(*handlers).open(request, timeout=self._timeout_s) as answer:
+                found = opener(deadline, self._trusted, _Redirects())
+                with found.open(request, timeout=self._timeout_s) as answer:
                     document = b"".join(self._parts(answer))
             except DocumentError:
                 raise
@@ -136,35 +135,6 @@ def check_address(url: str, *, of: str = "") -> None:
         raise DocumentError(f"{_shown(of)} names {_shown(url)}, which has no TLS")
 
 
-class _Http(urllib.request.HTTPHandler):
-    def __init__(self, deadline: Deadline) -> None:
-        super().__init__()
-        self._deadline = deadline
-
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        def connection(host: str, **options: Any) -> http.client.HTTPConnection:
-            made = Watched(host, **options)
-            made.deadline = self._deadline
-            return made
-
-        return self.do_open(connection, req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, deadline: Deadline, trusted: ssl.SSLContext) -> None:
-        super().__init__()
-        self._deadline = deadline
-        self._trusted = trusted
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        def connection(host: str, **options: Any) -> http.client.HTTPConnection:
-            made = WatchedTls(host, context=self._trusted, **options)
-            made.deadline = self._deadline
-            return made
-
-        return self.do_open(connection, req)
-
-
 class _Redirects(urllib.request.HTTPRedirectHandler):
     max_redirections = _MOST_REDIRECTS
     max_repeats = 1
@@ -193,16 +163,8 @@ def _reason(error: Exception, setting: str) -> str:
             return f"it is redirected more than {_MOST_REDIRECTS} times, or not to an http or https URL"
         return f"the answer has the status {error.code}"
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {cause.verify_message} (see {setting}.ca-file)"
-    if isinstance(cause, ssl.SSLError):
-        return f"TLS fails: {cause.reason or 'the connection ended'}"
-    if isinstance(cause, socket.gaierror):
-        return "its host is not found"
-    if isinstance(cause, ConnectionRefusedError):
-        return "the connection is refused"
-    if isinstance(cause, OSError):
-        return cause.strerror or "the connection ended"
-    return "the answer is not HTTP, or breaks off"
+        return f"{reason_of(error)} (see {setting}.ca-file)"
+    return reason_of(error)
 
 
 def _shown(url: str) -> str:

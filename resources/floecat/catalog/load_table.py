@@ -4,14 +4,14 @@
 Everything else is left to `TableLoader`, whose answer is the same.
 
 An entity tag names one representation: the state of the entry, the snapshots mode, the labels, and who plans
-scans. Create,
-commit, register and load of one state so agree on it (RFC 9110 section 8.8.3). A rename makes another state,
-with another tag.
+scans. Create, commit, register and load of one state so agree on it (RFC 9110 section 8.8.3). A rename makes
+another state, with another tag. So do keys to the storage, if the answer has some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -21,6 +21,7 @@ import msgspec
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.recent_loads import RecentLoads
 from floecat.compression.pieces import Piece
+from floecat.credentials.vending import TablePlaces, Vended, Vending
 from floecat.entries.calls import Call, Catalog, Labels, LoadedTable
 from floecat.entries.formats import TableFormats, is_derived
 from floecat.entries.lookup import Document, Entries, Entry
@@ -81,6 +82,7 @@ class TableLoader:
         files: MetadataFiles,
         formats: TableFormats,
         loads: RecentLoads,
+        vending: Vending,
         *,
         verify_metadata_file: bool,
         scan_planning_mode: str | None,
@@ -91,6 +93,7 @@ class TableLoader:
             entries: look-ups by name.
             formats: bring tables up to date.
             loads: is told of each load.
+            vending: adds keys to the storage.
             verify_metadata_file: whether a load fails when the metadata file is gone from storage.
             scan_planning_mode: who plans scans of tables that do not say; None leaves it to clients.
         """
@@ -99,6 +102,7 @@ class TableLoader:
         self._files = files
         self._formats = formats
         self._loads = loads
+        self._vending = vending
         self._verify = verify_metadata_file
 
     def load(
@@ -119,7 +123,8 @@ class TableLoader:
             ForbiddenError: the principal may not read the table.
             NoSuchTableError: the table, or its namespace, does not exist.
             FileMissingError: the metadata file is gone, and `verify-metadata-file` is on.
-            FloecatError: the table cannot be brought up to date; see `TableFormat.current`.
+            FloecatError: the table cannot be brought up to date (see `TableFormat.current`), or an authority
+                makes no keys (see `Vending.of`).
         """
         return self.start(call, identifier, snapshots, if_none_match).finish()
 
@@ -137,8 +142,11 @@ class TableLoader:
             raise missing_table(identifier)
         if self._verify or not self._formats.of(entry.row).is_current(entry.row):
             return StartedLoad(True, partial(self._check_and_answer, call, entry, mode, if_none_match))
+        vended = self._vending.at_once(call, TablePlaces.of_entry(entry))
+        if vended is None:
+            return StartedLoad(True, partial(self._answer_with_keys, call, entry, mode, if_none_match))
         is_large = sum(map(len, entry.document.pieces)) > _LARGE_BYTES
-        return StartedLoad(is_large, partial(self.answer, call.catalog, entry, mode, if_none_match))
+        return StartedLoad(is_large, partial(self.answer, call.catalog, entry, mode, if_none_match, vended))
 
     def _check_and_answer(
         self, call: Call, found: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
@@ -149,7 +157,16 @@ class TableLoader:
         # nothing is lost with a metadata file that is derived
         if self._verify and not is_derived(found.row.format):
             self._files.check_exists(call.catalog.storage, entry.row.metadata_location)
-        return self.answer(call.catalog, entry, mode, if_none_match)
+        current = msgspec.structs.replace(
+            entry, access_version=found.access_version, may_write=found.may_write
+        )
+        return self._answer_with_keys(call, current, mode, if_none_match)
+
+    def _answer_with_keys(
+        self, call: Call, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
+    ) -> LoadedTable:
+        vended = self._vending.of(call, TablePlaces.of_entry(entry))
+        return self.answer(call.catalog, entry, mode, if_none_match, vended)
 
     def answer(
         self,
@@ -157,6 +174,7 @@ class TableLoader:
         entry: Entry[TableMetadata],
         mode: SnapshotsMode,
         if_none_match: str | None,
+        vended: Vended,
     ) -> LoadedTable:
         """The answer of a load of a current entry: the table, or that the caller's copy is current."""
         state = entry.row.state
@@ -164,10 +182,10 @@ class TableLoader:
         location = state.metadata_location
         of_table = entry.document.property(SCAN_PLANNING_MODE)
         planning_mode = self._planning_mode_of(catalog, of_table, partial(_has_row_lineage, entry.document))
-        etag = etag_of(state, mode, entry.labels, planning_mode)
+        etag = _with_keys(etag_of(state, mode, entry.labels, planning_mode), vended)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
-        config = _config(catalog, entry.row.location, planning_mode)
+        config = _config(vended.config, planning_mode)
         table_uuid = entry.row.object_uuid
         return LoadedTable(
             _pieces(entry, mode),
@@ -177,6 +195,7 @@ class TableLoader:
             state=state,
             table_uuid=table_uuid,
             labels=entry.labels,
+            storage_credentials=vended.credentials,
         )
 
     def loaded(self, catalog: Catalog, metadata: TableMetadata, state: EntryState | None) -> LoadedTable:
@@ -187,7 +206,7 @@ class TableLoader:
         """
         of_table = metadata.properties.get(SCAN_PLANNING_MODE)
         planning_mode = self._planning_mode_of(catalog, of_table, lambda: metadata.has_row_lineage)
-        config = _config(catalog, metadata.location, planning_mode)
+        config = _config(catalog.storage.client_config(metadata.location), planning_mode)
         pieces, table_uuid = metadata.pieces(), metadata.table_uuid
         if state is None:
             return LoadedTable(pieces, None, config=config, table_uuid=table_uuid)
@@ -241,6 +260,7 @@ class FastLoads:
         entries: Entries,
         formats: TableFormats,
         loader: TableLoader,
+        vending: Vending,
         *,
         verify_metadata_file: bool,
     ) -> None:
@@ -248,6 +268,7 @@ class FastLoads:
         self._entries = entries
         self._formats = formats
         self._loader = loader
+        self._vending = vending
         self._verify = verify_metadata_file
 
     def load(
@@ -274,18 +295,17 @@ class FastLoads:
         if self._verify:
             return _SLOW
         local = self._store.at_once
-        if local is not None:
-            entry = self._entries.confirm_table(local, call, identifier, Privilege.READ_TABLE)
-        elif may_wait:
-            with self._store.read() as conn:
-                entry = self._entries.confirm_table(conn, call, identifier, Privilege.READ_TABLE)
-        else:
-            entry = self._entries.last_seen_table(call.catalog, identifier)
-        if entry is None or not self._is_ready(entry, mode):
-            return _SLOW
         if local is None and not may_wait:
-            return _WAITS
-        return FastLoad("loaded", self._loader.answer(call.catalog, entry, mode, if_none_match))
+            entry = self._entries.last_seen_table(call.catalog, identifier)
+            return _SLOW if entry is None or not self._is_ready(entry, mode) else _WAITS
+        with self._store.read() if local is None else nullcontext(local) as conn:
+            entry = self._entries.confirm_table(conn, call, identifier, Privilege.READ_TABLE)
+            if entry is None or not self._is_ready(entry, mode):
+                return _SLOW
+            vended = self._vending.at_once(call, TablePlaces.of_entry(entry), conn)
+        if vended is None:
+            return _SLOW
+        return FastLoad("loaded", self._loader.answer(call.catalog, entry, mode, if_none_match, vended))
 
     def _is_ready(self, entry: Entry[TableMetadata], mode: SnapshotsMode) -> bool:
         if mode == "refs":
@@ -341,8 +361,12 @@ def _has_row_lineage(document: Document[TableMetadata]) -> bool:
     return document.may_mention("next-row-id") and document.parsed().has_row_lineage
 
 
-def _config(catalog: Catalog, location: str, planning_mode: str | None) -> Mapping[str, str]:
-    config = catalog.storage.client_config(location)
+def _with_keys(etag: str, vended: Vended) -> str:
+    """The tag of an answer with keys: another one for other keys, and for whom they are."""
+    return f'{etag[:-1]}-{vended.tag}"' if vended.tag else etag
+
+
+def _config(config: Mapping[str, str], planning_mode: str | None) -> Mapping[str, str]:
     return config if planning_mode is None else {**config, SCAN_PLANNING_MODE: planning_mode}
 
 

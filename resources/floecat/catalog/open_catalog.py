@@ -18,6 +18,7 @@ from floecat.catalog.replayed_answers import TableAnswers
 from floecat.catalog.tables import TableService
 from floecat.catalog.view_chains import ViewChains
 from floecat.catalog.views import ViewService
+from floecat.credentials.open_credentials import CredentialServices
 from floecat.entries.drops_and_renames import DropsAndRenames
 from floecat.entries.formats import TableFormats
 from floecat.entries.listing import EntryListing, ListStates, Paging
@@ -59,6 +60,7 @@ def open_catalog(
     parts: EntryParts,
     formats: TableFormats,
     access: AccessServices,
+    credentials: CredentialServices,
     separator: NamespaceSeparator,
     settings: Settings,
     background: Background,
@@ -68,6 +70,7 @@ def open_catalog(
     Args:
         formats: bring tables up to date.
         access: decides what principals may do.
+        credentials: adds keys to the storage to answers.
         separator: how namespace levels are joined on the wire.
         background: removes what expired.
     """
@@ -82,6 +85,7 @@ def open_catalog(
         parts.files,
         formats,
         loads,
+        credentials.vending,
         verify_metadata_file=verify,
         scan_planning_mode=gateway.scan_planning_mode,
     )
@@ -135,7 +139,9 @@ def open_catalog(
         ),
         loads=loads,
         loader=loader,
-        fast_loads=FastLoads(store, parts.entries, formats, loader, verify_metadata_file=verify),
+        fast_loads=FastLoads(
+            store, parts.entries, formats, loader, credentials.vending, verify_metadata_file=verify
+        ),
         list_states=ListStates(store),
         answers=answers,
         tables=TableService(store, listing, loader, changes, parts.keys, answers),

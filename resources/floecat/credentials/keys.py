@@ -19,6 +19,7 @@ class AuthorityError(UnavailableError):
 
     def __init__(self, authority: StorageAuthority, reason: str) -> None:
         super().__init__(f"Storage authority {authority.name} makes no keys: {reason}")
+        self.reason = reason
 
 
 class KeyScope(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ table returns: so a change holds for the next request of any process.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Final
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from floecat.credentials.authorities import KeyMethod, StorageAuthority
 from floecat.fileio.locations import normalize_location
 from floecat.store.catalogs import storage_authorities
 from floecat.store.catalogs.storage_authorities import AuthorityRow
-from floecat.store.database.engine import Store
+from floecat.store.database.engine import Connection, Store
 
 __all__ = ["KnownAuthorities", "read_authority"]
 
@@ -34,16 +35,21 @@ class KnownAuthorities:
         known = self._known.get(account_id)
         return known[1] if known is not None and known[0] == access_version else None
 
-    def of(self, account_id: UUID, access_version: int) -> tuple[StorageAuthority, ...]:
+    def of(
+        self, account_id: UUID, access_version: int, conn: Connection | None = None
+    ) -> tuple[StorageAuthority, ...]:
         """The authorities of an account at a version of its access, or later.
+
+        Args:
+            conn: reads them, if they have to be read; by default a connection of the store.
 
         Raises:
             StoreUnavailableError: the store does not answer.
         """
         found = self.in_memory(account_id, access_version)
         if found is None:
-            with self._store.read() as conn:
-                found = tuple(map(read_authority, storage_authorities.of_account(conn, account_id)))
+            with self._store.read() if conn is None else nullcontext(conn) as reading:
+                found = tuple(map(read_authority, storage_authorities.of_account(reading, account_id)))
             # what was read may be newer than the version: then it is read again with the next one
             self._known[account_id] = access_version, found
         return found

@@ -10,11 +10,16 @@ from floecat.credentials.authorities import AuthorityKind
 from floecat.credentials.authority_rules import BorrowedPower
 from floecat.credentials.authority_secrets import AuthoritySecrets
 from floecat.credentials.authority_service import AuthorityService
+from floecat.credentials.aws_keys import AwsKeyMaker
+from floecat.credentials.key_cache import KeyCache
 from floecat.credentials.keys import KeyMaker
 from floecat.credentials.known_authorities import KnownAuthorities
+from floecat.credentials.posts import Poster
 from floecat.credentials.secrets import Encryption, open_encryption
+from floecat.credentials.vending import Vending
+from floecat.entries.open_entries import EntryParts
 from floecat.settings import Settings
-from floecat.store.database.engine import Store
+from floecat.storage.catalog_storages import object_store_options
 
 __all__ = ["CredentialServices", "open_credentials"]
 
@@ -29,6 +34,8 @@ class CredentialServices:
         secrets: those of authorities.
         authorities: changes and lists authorities.
         makers: make keys, by the kind of the authority.
+        keys: keys of authorities.
+        vending: adds keys to answers.
     """
 
     encryption: Encryption
@@ -36,20 +43,39 @@ class CredentialServices:
     secrets: AuthoritySecrets
     authorities: AuthorityService
     makers: Mapping[AuthorityKind, KeyMaker]
+    keys: KeyCache
+    vending: Vending
 
 
-def open_credentials(settings: Settings, store: Store, changes: AccessChanges) -> CredentialServices:
-    """The services.
+def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChanges) -> CredentialServices:
+    """The services over the parts of entries.
 
     Raises:
         SettingsError: a key of `floecat.secrets.keys` is malformed.
     """
+    own = settings.storage.authorities
     encryption = open_encryption(settings)
     secrets = AuthoritySecrets(encryption)
+    known = KnownAuthorities(parts.store)
+    poster = Poster(timeout_s=own.timeout_ms / 1000)
+    service = object_store_options(settings.storage)
+    makers: Mapping[AuthorityKind, KeyMaker] = {
+        "s3": AwsKeyMaker(poster, service, own.web_identity_token_file)
+    }
+    keys = KeyCache(
+        makers,
+        secrets.of,
+        parts.memory.cache("keys"),
+        parts.clock,
+        calls_at_once=own.calls_at_once,
+        timeout_s=own.timeout_ms / 1000,
+    )
     return CredentialServices(
         encryption,
-        KnownAuthorities(store),
+        known,
         secrets,
         AuthorityService(changes, secrets, BorrowedPower(settings.storage)),
-        {},
+        makers,
+        keys,
+        Vending(parts.store, parts.overlaps, known, keys),
     )

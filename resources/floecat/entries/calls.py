@@ -24,6 +24,7 @@ __all__ = [
     "IDEMPOTENCY_KEY",
     "Call",
     "Catalog",
+    "Delegation",
     "EntryKind",
     "FieldLabels",
     "Labels",
@@ -32,6 +33,7 @@ __all__ = [
     "Page",
     "PageRequest",
     "RequestKey",
+    "VendedCredential",
     "canonical_json",
     "with_request_key",
 ]
@@ -43,6 +45,9 @@ _LONGEST_KEY = 255
 
 EntryKind: TypeAlias = Literal["table", "view"]
 """The kind of a name in a namespace."""
+
+Delegation: TypeAlias = Literal["keys", "signing"]
+"""How a client lets its access to storage be delegated: it takes keys, or has its requests signed."""
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -81,10 +86,11 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 class Call(Actor, frozen=True):
-    """A call: the principal, its catalog and rights, and the idempotency key."""
+    """A call: the principal, its catalog and rights, the idempotency key, and what the client takes."""
 
     catalog: Catalog
     request: RequestKey | None = None
+    delegation: frozenset[Delegation] = frozenset()
 
     @classmethod
     def of_service(cls, name: str, catalog: Catalog) -> Call:
@@ -133,6 +139,17 @@ class Labels(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     fields: Sequence[FieldLabels] = ()
 
 
+class VendedCredential(msgspec.Struct, frozen=True):
+    """Keys for the files below a prefix (Iceberg REST specification, `StorageCredential`)."""
+
+    prefix: str
+    config: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        """Without the keys."""
+        return f"VendedCredential({self.prefix!r})"
+
+
 class LoadedTable(msgspec.Struct, frozen=True):
     """A table as a front end renders it."""
 
@@ -152,6 +169,12 @@ class LoadedTable(msgspec.Struct, frozen=True):
     table_uuid: str | None = None
     """UUID of the table, where it is known without reading the document."""
     labels: Labels | None = None
+    storage_credentials: Sequence[VendedCredential] = ()
+    """Keys, which `config` has too then; never kept or logged."""
+
+    def __repr__(self) -> str:
+        """Without document and keys."""
+        return f"LoadedTable({self.metadata_location!r}, etag={self.etag!r})"
 
     @property
     def metadata(self) -> bytes:

@@ -15,6 +15,7 @@ from floecat.identifiers.encoding import safe_path_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
 __all__ = [
+    "PATH_PROPERTIES",
     "check_locations",
     "check_not_chosen",
     "chosen_location",
@@ -24,12 +25,13 @@ __all__ = [
     "namespace_location",
 ]
 
-_PATH_PROPERTIES = (
+PATH_PROPERTIES = (
     "write.metadata.path",
     "write.data.path",
     "write.object-storage.path",
     "write.folder-storage.path",
 )
+"""Properties of tables that say where files go (Apache Iceberg, "Write properties")."""
 
 
 def namespace_location(catalog: Catalog, namespace: Namespace, properties: Mapping[str, str]) -> str:
@@ -105,7 +107,7 @@ def check_not_chosen(
 
 def named_locations(location: str, properties: Mapping[str, str]) -> list[str]:
     """The location of a table or view, and those that its properties name for new files."""
-    return [location, *(properties[key] for key in _PATH_PROPERTIES if key in properties)]
+    return [location, *(properties[key] for key in PATH_PROPERTIES if key in properties)]
 
 
 def check_locations(
@@ -132,7 +134,7 @@ def check_locations(
         LocationNotAllowedError: a location lies outside.
     """
     changed = [location] if location != known_location else []
-    for key in _PATH_PROPERTIES:
+    for key in PATH_PROPERTIES:
         path = properties.get(key)
         if path is not None and path != (known or {}).get(key):
             changed.append(path)

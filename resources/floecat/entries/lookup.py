@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.auth.authorizer import Check, FoundSecurable, Privilege
+from floecat.auth.authorizer import Check, FoundSecurable, Privilege, Securable
 from floecat.compression.pieces import Piece
 from floecat.entries.calls import Call, Catalog, EntryKind, Labels
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -123,6 +123,10 @@ class Entry(msgspec.Struct, Generic[V], frozen=True):
     document: Document[V]
     labels: Labels | None = None
     """Labels, which nothing sets yet."""
+    access_version: int = 0
+    """Version of the access of the account when it was looked up."""
+    may_write: bool = False
+    """Whether the principal may write the table; asked only for calls that take keys or signatures."""
 
 
 class Entries:
@@ -193,12 +197,16 @@ class Entries:
                 return None
             _, owner_id, access_version = now
         # in one question: the call of a fast load was made from memory, without one
-        call.check(
+        on_table = call.on_entry("table", identifier)
+        also = call.check(
             (Privilege.USE_CATALOG, call.on_catalog()),
-            (privilege, call.on_entry("table", identifier)),
+            (privilege, on_table),
             found=FoundSecurable(conn, access_version, row.namespace_id, row.id, owner_id),
+            also=_also(call, on_table),
         )
-        return Entry(identifier, row, document) if row.kind == "table" else None
+        if row.kind != "table":
+            return None
+        return Entry(identifier, row, document, access_version=access_version, may_write=any(also))
 
     def find_view(
         self, call: Call, identifier: TableIdentifier, privilege: Privilege
@@ -285,15 +293,17 @@ class Entries:
             known, document = self._held(catalog, identifier)
         with self._store.read() as conn:
             row = tables.load(conn, catalog.id, identifier, known)
-            check = (privilege, call.on_entry(kind, identifier))
+            securable = call.on_entry(kind, identifier)
+            check = (privilege, securable)
             if row is not None and row.kind == kind:
-                call.check(check, found=_found(conn, row))
+                also = call.check(check, found=_found(conn, row), also=_also(call, securable))
         if row is None or row.kind != kind:
             call.check(check)
             return None
         if row.document is not None:  # another process has replaced what is in memory
             self._store.check_may_wait()
-        return self._entry(catalog, identifier, row, document, model)
+        entry = self._entry(catalog, identifier, row, document, model)
+        return msgspec.structs.replace(entry, access_version=row.access_version, may_write=any(also))
 
     def _held(
         self, catalog: Catalog, identifier: TableIdentifier
@@ -327,6 +337,10 @@ _MODELS: dict[str, type[Any]] = {"table": TableMetadata, "view": ViewMetadata}
 
 def _found(conn: Connection, row: EntryRow) -> FoundSecurable:
     return FoundSecurable(conn, row.access_version, row.namespace_id, row.id, row.owner_id)
+
+
+def _also(call: Call, securable: Securable) -> Sequence[Check]:
+    return ((Privilege.WRITE_TABLE, securable),) if call.delegation and securable.kind == "table" else ()
 
 
 def _key(state: tables.EntryState) -> tuple[int, int, str]:

@@ -44,7 +44,7 @@ def cost_of(kernel: Kernel, work: Callable[[], object]) -> Cost:
 
 EXPECTED = {
     "load, warm": Cost(1, 0, 0),
-    "load, cold": Cost(1, 0, 0),
+    "load, cold": Cost(2, 0, 0),
     "load, refs": Cost(1, 0, 0),
     "load, 304": Cost(1, 0, 0),
     "exists": Cost(1, 0, 0),

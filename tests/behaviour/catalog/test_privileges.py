@@ -399,6 +399,10 @@ _AS_ANOTHER = {
     "statistics.snapshots.read",
     "statistics.snapshots.table",
     "statistics.snapshots.write",
+    # add keys for what a look-up found, and asked for
+    "credentials.vending.at_once",
+    "credentials.vending.of",
+    "credentials.vending.scopes",
     # ask for the key of a call
     "parts.keys.run",
     "parts.keys.claim",

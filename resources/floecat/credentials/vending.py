@@ -1,0 +1,219 @@
+"""Keys for the files of a table: which authority, which locations, which access.
+
+Nothing is written: what is stored and replayed has no keys, and gets them when it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, cast
+from uuid import UUID
+
+from floecat.credentials.authorities import S3Method, StorageAuthority, authority_of
+from floecat.credentials.client_config import config_of
+from floecat.credentials.key_cache import CurrentKeys, KeyCache
+from floecat.credentials.keys import KeyScope
+from floecat.credentials.known_authorities import KnownAuthorities
+from floecat.entries.calls import Call, VendedCredential
+from floecat.entries.entry_locations import PATH_PROPERTIES
+from floecat.entries.formats import is_derived
+from floecat.entries.lookup import Entry
+from floecat.entries.overlaps import Overlaps, metadata_root
+from floecat.errors import BadRequestError, LocationNotAllowedError
+from floecat.fileio.locations import Location
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.store.database.engine import Connection, Store
+
+__all__ = ["NO_CREDENTIALS", "ScopedAuthority", "TablePlaces", "Vended", "Vending"]
+
+NO_CREDENTIALS: Final = "floecat.no-storage-credentials"
+"""Configuration for clients: why they get no keys that they asked for."""
+
+_OVERLAPS: Final = (
+    "another table or view lies in the locations of this table, so its keys would open the files of both"
+    " (floecat.storage.overlapping-locations)"
+)
+
+_NO_ENTRY: Final = UUID(int=0)
+
+
+class TablePlaces(NamedTuple):
+    """Where the files of a table are, and what the caller may do with them."""
+
+    location: str
+    property: Callable[[str], str | None]
+    may_write: bool
+    access_version: int
+    """Of the account."""
+    entry_id: UUID = _NO_ENTRY
+    """That of no entry for a table that is only staged."""
+    metadata_location: str | None = None
+
+    @classmethod
+    def of_entry(cls, entry: Entry[Any]) -> TablePlaces:
+        """The places of a table that was looked up for the call."""
+        row = entry.row
+        # the log and the data of other formats are never ours to write
+        may_write = entry.may_write and not is_derived(row.format)
+        return cls(
+            row.location,
+            entry.document.property,
+            may_write,
+            entry.access_version,
+            row.id,
+            row.metadata_location,
+        )
+
+    @classmethod
+    def of_staged(cls, metadata: TableMetadata, access_version: int) -> TablePlaces:
+        """The places of a table that its creator is about to write."""
+        return cls(metadata.location, metadata.properties.get, True, access_version)
+
+
+class ScopedAuthority(NamedTuple):
+    """What one authority opens of a table."""
+
+    authority: StorageAuthority
+    scope: KeyScope
+    prefixes: tuple[str, ...]
+    """The locations of the scope as the table spells them."""
+
+
+class Vended(NamedTuple):
+    """What a client is told about the storage of a table."""
+
+    config: Mapping[str, str]
+    """Settings, with the keys to the location of the table, if there are some."""
+    credentials: tuple[VendedCredential, ...] = ()
+    tag: str = ""
+    """Tells this from what others are told; empty where all are told the same."""
+
+
+class Vending:
+    """Adds keys to answers. Thread-safe."""
+
+    def __init__(self, store: Store, overlaps: Overlaps, known: KnownAuthorities, keys: KeyCache) -> None:
+        self._store = store
+        self._overlaps = overlaps
+        self._known = known
+        self._keys = keys
+
+    def at_once(self, call: Call, table: TablePlaces, conn: Connection | None = None) -> Vended | None:
+        """The result of `of`, without waiting; None if keys have to be made.
+
+        Args:
+            conn: reads the authorities where they are not in memory; without one None is returned then.
+        """
+        known = self._known.in_memory(call.account_id, table.access_version)
+        if known is None and conn is not None:
+            known = self._known.of(call.account_id, table.access_version, conn)
+        return None if known is None else _vended(call, table, known, self._keys.in_memory)
+
+    def of(self, call: Call, table: TablePlaces) -> Vended:
+        """What a client is told about the storage of a table.
+
+        Raises:
+            AuthorityError: an authority that is responsible makes no keys now.
+            BadRequestError: keys for the locations of the table cannot be expressed.
+            StoreUnavailableError: the store does not answer.
+        """
+        known = self._known.of(call.account_id, table.access_version)
+        vended = _vended(call, table, known, self._keys.in_memory)
+        if vended is None and self._holds_others(call, table):
+            config, _ = _client_config(call, table, known)
+            return Vended({**config, NO_CREDENTIALS: _OVERLAPS}, tag="0")
+        return vended or cast("Vended", _vended(call, table, known, self._keys.get))
+
+    def scopes(self, call: Call, table: TablePlaces) -> list[ScopedAuthority]:
+        """What the authorities open of a table, for a caller who may read it."""
+        return _scopes(call, table, self._known.of(call.account_id, table.access_version))
+
+    def _holds_others(self, call: Call, table: TablePlaces) -> bool:
+        with self._store.read() as conn:
+            locations = map(str, _locations(call, table).values())
+            return self._overlaps.others_inside(conn, call.catalog, table.entry_id, locations)
+
+
+def _vended(
+    call: Call,
+    table: TablePlaces,
+    known: tuple[StorageAuthority, ...],
+    keys_of: Callable[[StorageAuthority, KeyScope], CurrentKeys | None],
+) -> Vended | None:
+    """None where there are no keys yet."""
+    config, main = _client_config(call, table, known)
+    scopes = _scopes(call, table, known) if known and "keys" in call.delegation else ()
+    if not scopes:
+        return Vended(config)
+    credentials: list[VendedCredential] = []
+    digest = blake2b(f"{call.principal.name}|{table.may_write}".encode(), digest_size=16)
+    for authority, scope, prefixes in scopes:
+        kept = keys_of(authority, scope)
+        if kept is None:
+            return None
+        told = {**config_of(authority, prefixes[0]), **kept.keys.config}
+        # with a slash: the prefix of t1 must not mean t10
+        credentials += [VendedCredential(f"{prefix.rstrip('/')}/", told) for prefix in prefixes]
+        digest.update(f"|{authority.id}|{authority.version}|{kept.made_at_ms}".encode())
+        if authority is main:
+            config = told
+    return Vended(config, tuple(credentials), digest.hexdigest())
+
+
+def _client_config(
+    call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...]
+) -> tuple[Mapping[str, str], StorageAuthority | None]:
+    """What every client may know, and the authority that says it, if one does."""
+    root = _usable(call, table.location) if known else None
+    main = None if root is None else authority_of(known, root)
+    if main is None:
+        return call.catalog.storage.client_config(table.location), None
+    return config_of(main, table.location), main
+
+
+def _scopes(call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...]) -> list[ScopedAuthority]:
+    found: dict[UUID, tuple[StorageAuthority, dict[Location, str]]] = {}
+    for spelled, location in _locations(call, table).items():
+        authority = authority_of(known, location)
+        if authority is None or not _makes_keys(authority):
+            continue
+        _, spellings = found.setdefault(authority.id, (authority, {}))
+        spellings.setdefault(location, spelled)
+    scopes = []
+    for authority, spellings in found.values():
+        outer = [
+            location
+            for location in sorted(spellings)
+            if not any(other.contains(location) for other in spellings if other != location)
+        ]
+        names = isinstance(authority.method, S3Method) and authority.method.names_principals
+        scope = KeyScope(tuple(outer), table.may_write, call.principal.name if names else None)
+        scopes.append(ScopedAuthority(authority, scope, tuple(spellings[location] for location in outer)))
+    return scopes
+
+
+def _makes_keys(authority: StorageAuthority) -> bool:
+    return not isinstance(authority.method, S3Method) or authority.method.role_arn is not None
+
+
+def _locations(call: Call, table: TablePlaces) -> dict[str, Location]:
+    """The locations of a table that lie where its catalog may use files, by their spelling."""
+    paths = (path for name in PATH_PROPERTIES if (path := table.property(name)))
+    usable = {each: _usable(call, each) for each in (table.location, *paths)}
+    found = {each: location for each, location in usable.items() if location is not None}
+    if table.metadata_location is not None:
+        spelled = metadata_root(table.metadata_location)
+        root = _usable(call, spelled)
+        # a file may have been registered from anywhere: it opens no folder that the table lies in
+        if root is not None and not any(root.contains(each) for each in found.values()):
+            found[spelled] = root
+    return found
+
+
+def _usable(call: Call, location: str) -> Location | None:
+    """A location in its one spelling; None if it is malformed, or outside of what the catalog may use."""
+    try:
+        return call.catalog.storage.with_artifacts.allowed.check_text(location)
+    except (BadRequestError, LocationNotAllowedError):
+        return None

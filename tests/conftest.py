@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.services.azure import azure_server
+from tests.services.azure import azure_server, azure_with_logins
 from tests.services.catalog import catalog_server, pytest_runtest_makereport, start_catalog
 from tests.services.gcs import gcs_server
 from tests.services.postgres import own_postgres_server, postgres_server, postgres_url
@@ -17,6 +17,7 @@ from tests.services.stores import upgraded_database, upgraded_store
 
 __all__ = [
     "azure_server",
+    "azure_with_logins",
     "catalog_server",
     "gcs_server",
     "other_s3_server",

@@ -1,4 +1,8 @@
-"""A real server of Azure's Blob protocol for tests: Azurite, one for a worker of a test session."""
+"""A real server of Azure's Blob protocol for tests: Azurite, one for a worker of a test session.
+
+It knows no directories, so that a signature for one opens nothing there. A second one, with TLS, takes
+tokens of OAuth, whatever signed them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ import os
 import secrets
 import shutil
 import socket
+import subprocess
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from pathlib import Path
 
@@ -22,7 +27,7 @@ import pytest
 
 from tests.services import supervisor
 
-__all__ = ["AzureServer", "azure_server"]
+__all__ = ["AzureServer", "azure_server", "azure_with_logins"]
 
 ACCOUNT = "lakehouse"
 
@@ -64,14 +69,35 @@ class AzureServer(msgspec.Struct, frozen=True):
 @pytest.fixture(scope="session")
 def azure_server() -> Iterator[AzureServer]:
     """The server of this worker."""
+    with _running("http://127.0.0.1") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def azure_with_logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    """A server with TLS that takes tokens. Until the module ends, this process trusts it and no other."""
+    folder = tmp_path_factory.mktemp("azure-tls")
+    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", certificate)
+        flags = [f"--key={key}", f"--cert={certificate}", "--oauth=basic"]
+        with _running("https://localhost", *flags) as server:
+            yield server
+
+
+@contextmanager
+def _running(address: str, *flags: str) -> Iterator[AzureServer]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = AzureServer(f"http://127.0.0.1:{port}", base64.b64encode(secrets.token_bytes(32)).decode())
+    server = AzureServer(f"{address}:{port}", base64.b64encode(secrets.token_bytes(32)).decode())
     folder = Path(tempfile.mkdtemp(prefix="floecat-azure-"))
     process = supervisor.start(
         folder,
-        ["env", f"AZURITE_ACCOUNTS={ACCOUNT}:{server.account_key}", *_command(port)],
+        ["env", f"AZURITE_ACCOUNTS={ACCOUNT}:{server.account_key}", *_command(port), *flags],
     )
     deadline = time.monotonic() + _START_S
     while True:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.clients.connections import Connections
 from tests.clients.warehouses import Warehouse
+from tests.services.authorities import prepare_authority
 from tests.services.catalog import CatalogServer, s3_environment
 from tests.services.nodejs import NodeProject
 from tests.services.s3 import S3Server
@@ -40,6 +41,24 @@ def s3_warehouse(
     )
     server = CatalogServer(tmp_path_factory.mktemp("clients-s3"), _SETTINGS | environment).start()
     warehouse = Warehouse(server, s3_server, bucket)
+    yield warehouse
+    connections.close(warehouse)
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def keyless_warehouse(
+    tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server, connections: Connections
+) -> Iterator[Warehouse]:
+    """A service with its tables on S3 whose clients have no keys: an authority makes them."""
+    bucket = s3_server.create_bucket()
+    environment = s3_environment(
+        s3_server.endpoint, bucket, s3_server.access_key_id, s3_server.secret_access_key
+    )
+    folder = tmp_path_factory.mktemp("clients-keyless")
+    prepare_authority(folder, environment, s3_server, f"s3://{bucket}/warehouse")
+    server = CatalogServer(folder, _SETTINGS | environment).start()
+    warehouse = Warehouse(server, s3_server, bucket, vends=True)
     yield warehouse
     connections.close(warehouse)
     server.stop()

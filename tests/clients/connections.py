@@ -51,7 +51,7 @@ def connect_duckdb(warehouse: Warehouse, *attach_options: str) -> duckdb.DuckDBP
     """A connection of DuckDB that has the warehouse attached as `lake`."""
     connection = open_duckdb()
     options = ["TYPE iceberg", f"ENDPOINT '{warehouse.uri}'", "AUTHORIZATION_TYPE 'none'", *attach_options]
-    if warehouse.s3 is not None:
+    if warehouse.s3 is not None and not warehouse.vends:
         connection.execute(_duckdb_secret(warehouse.s3))
         options.append("ACCESS_DELEGATION_MODE 'none'")
     connection.execute(f"ATTACH '{warehouse.name}' AS lake ({', '.join(options)})")
@@ -76,6 +76,8 @@ class SparkCatalog:
         settings = {"uri": warehouse.uri, "warehouse": warehouse.name, **warehouse.access_keys}
         if warehouse.s3 is not None:
             settings["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+        if warehouse.vends:
+            settings["header.X-Iceberg-Access-Delegation"] = "vended-credentials"
         settings |= {key.replace("_", "-"): value for key, value in properties.items()}
         self.session = session
         self.name = name or warehouse.kind
@@ -99,10 +101,13 @@ class ClickHouse:
         if warehouse.s3 is None:
             raise ValueError("ClickHouse reads tables on object storage only")
         self._session = Session(str(folder))
-        keys = f"'{warehouse.s3.access_key_id}', '{warehouse.s3.secret_access_key}'"
+        arguments = [f"{warehouse.uri}/v1"]
+        if not warehouse.vends:
+            arguments += [warehouse.s3.access_key_id, warehouse.s3.secret_access_key]
         self.sql(
-            f"CREATE DATABASE lake ENGINE = DataLakeCatalog('{warehouse.uri}/v1', {keys})"
-            f" SETTINGS catalog_type = 'rest', warehouse = '{warehouse.name}', vended_credentials = 0,"
+            f"CREATE DATABASE lake ENGINE = DataLakeCatalog({', '.join(map(repr, arguments))})"
+            f" SETTINGS catalog_type = 'rest', warehouse = '{warehouse.name}',"
+            f" vended_credentials = {int(warehouse.vends)},"
             f" storage_endpoint = '{warehouse.s3.endpoint}/{warehouse.bucket}'"
         )
 

@@ -17,10 +17,10 @@ def polars_storage_options(table: Table) -> dict[str, str]:
 
 
 def daft_io_config(warehouse: Warehouse) -> Any:
-    """What Daft needs; nothing on the local disk."""
+    """What Daft needs; nothing on the local disk, and nothing where the table has keys."""
     from daft.io import IOConfig, S3Config
 
-    if warehouse.s3 is None:
+    if warehouse.s3 is None or warehouse.vends:
         return None
     return IOConfig(
         s3=S3Config(

@@ -28,11 +28,13 @@ class Warehouse(msgspec.Struct, frozen=True):
     server: CatalogServer
     s3: S3Server | None = None
     bucket: str = ""
+    vends: bool = False
+    """Whether clients get their keys from the catalog, and have none of their own."""
 
     @property
     def kind(self) -> str:
-        """Where its tables are: `disk` or `s3`."""
-        return "s3" if self.s3 else "disk"
+        """Where its tables are: `disk`, `s3`, or `keyless` on S3."""
+        return "keyless" if self.vends else "s3" if self.s3 else "disk"
 
     @property
     def uri(self) -> str:
@@ -47,7 +49,7 @@ class Warehouse(msgspec.Struct, frozen=True):
     @property
     def access_keys(self) -> dict[str, str]:
         """Iceberg's properties with which a client gets at the tables; the catalog tells where they are."""
-        if self.s3 is None:
+        if self.s3 is None or self.vends:
             return {}
         return {
             "s3.access-key-id": self.s3.access_key_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,13 +11,14 @@ import uuid_utils.compat as uuids
 
 from floecat.credentials.authorities import S3Method, StorageAuthority
 from floecat.credentials.known_authorities import read_authority
-from floecat.runtime import Kernel
+from floecat.runtime import Kernel, open_kernel, prepare_store
+from floecat.settings import load_settings
 from floecat.store.access import grants
 from floecat.store.catalogs import storage_authorities
 from floecat.store.catalogs.storage_authorities import AuthorityRow
 from tests.services.s3 import S3Server
 
-__all__ = ["add_authority", "change_authority", "s3_method"]
+__all__ = ["add_authority", "change_authority", "prepare_authority", "s3_method"]
 
 
 def s3_method(server: S3Server, **changes: Any) -> S3Method:
@@ -52,6 +55,17 @@ def add_authority(
         storage_authorities.insert(conn, row)
         grants.count_version(conn, row.account_id)
     return read_authority(row)
+
+
+def prepare_authority(
+    data_dir: Path, environment: Mapping[str, str], server: S3Server, prefix: str, **changes: Any
+) -> None:
+    """Makes the store of a service that is not started yet, with an authority."""
+    settings = load_settings(environ=environment, overrides={"floecat.data-dir": str(data_dir)})
+    prepare_store(settings)
+    kernel = open_kernel(settings)
+    add_authority(kernel, server, prefix, **changes)
+    kernel.close()
 
 
 def change_authority(kernel: Kernel, name: str = "lake", **changes: Any) -> None:

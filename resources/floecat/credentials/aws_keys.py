@@ -80,7 +80,7 @@ class AwsKeyMaker:
                 form |= {"Tags.member.1.Key": "principal", "Tags.member.1.Value": _tag(scope.principal)}
             headers = self._signed(authority, secrets, region, url, form)
         try:
-            answer = self._poster.post(url, urlencode(form).encode(), headers)
+            answer = self._poster.send(url, urlencode(form).encode(), headers)
         except PostError as error:
             raise AuthorityError(authority, f"{url} does not answer: {error}") from None
         return _keys(authority, answer)

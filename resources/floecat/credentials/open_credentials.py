@@ -11,6 +11,8 @@ from floecat.credentials.authority_rules import BorrowedPower
 from floecat.credentials.authority_secrets import AuthoritySecrets
 from floecat.credentials.authority_service import AuthorityService
 from floecat.credentials.aws_keys import AwsKeyMaker
+from floecat.credentials.azure_keys import AzureKeyMaker
+from floecat.credentials.google_keys import GoogleKeyMaker
 from floecat.credentials.key_cache import KeyCache
 from floecat.credentials.keys import KeyMaker
 from floecat.credentials.known_authorities import KnownAuthorities
@@ -60,7 +62,9 @@ def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChang
     poster = Poster(timeout_s=own.timeout_ms / 1000)
     service = object_store_options(settings.storage)
     makers: Mapping[AuthorityKind, KeyMaker] = {
-        "s3": AwsKeyMaker(poster, service, own.web_identity_token_file)
+        "s3": AwsKeyMaker(poster, service, own.web_identity_token_file),
+        "gcs": GoogleKeyMaker(poster, service.gcs),
+        "adls": AzureKeyMaker(poster, service.adls),
     }
     keys = KeyCache(
         makers,

@@ -1,4 +1,4 @@
-"""Requests to the services that make keys: one POST each, within bounds of time and size."""
+"""Requests to the services that make keys: each within bounds of time and size."""
 
 from __future__ import annotations
 
@@ -35,21 +35,22 @@ class Poster:
         self._timeout_s = timeout_s
         self._trusted = ssl.create_default_context()
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> PostAnswer:
-        """Sends a body.
+    def send(self, url: str, body: bytes | None, headers: Mapping[str, str]) -> PostAnswer:
+        """Sends a body by POST, or asks by GET without one.
 
         Raises:
             PostError: no answer came in time, or it is too large.
         """
-        request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - of an operator
+        request = urllib.request.Request(url, body, dict(headers))  # noqa: S310 - of an operator
         with Deadline(self._timeout_s) as deadline:
+            found_by = opener(deadline, self._trusted, NoRedirects())
             try:
-                found_by = opener(deadline, self._trusted, NoRedirects())
-                with found_by.open(request, timeout=self._timeout_s) as answer:
+                try:
+                    answer = found_by.open(request, timeout=self._timeout_s)
+                except urllib.error.HTTPError as refusal:
+                    answer = refusal
+                with answer:
                     found = PostAnswer(answer.status, answer.read(_MOST_BYTES + 1))
-            except urllib.error.HTTPError as error:
-                with error:
-                    found = PostAnswer(error.code, error.read(_MOST_BYTES + 1))
             except (OSError, ValueError, http.client.HTTPException) as error:
                 late = deadline.is_over
                 raise PostError(self._too_late() if late else reason_of(error)) from None

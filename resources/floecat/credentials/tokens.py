@@ -55,7 +55,7 @@ def answer_of(poster: Poster, url: str, body: bytes | None, headers: Mapping[str
     """
     host = url.partition("?")[0]
     try:
-        answer = poster.post(url, body, headers)
+        answer = poster.send(url, body, headers)
     except PostError as error:
         raise PostError(f"{host} does not answer: {error}") from None
     if answer.status != 200:

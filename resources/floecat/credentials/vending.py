@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
-from floecat.credentials.authorities import S3Method, StorageAuthority, authority_of
+from floecat.credentials.authorities import AdlsMethod, S3Method, StorageAuthority, authority_of
 from floecat.credentials.client_config import config_of
 from floecat.credentials.key_cache import CurrentKeys, KeyCache
 from floecat.credentials.keys import KeyScope
@@ -188,8 +188,15 @@ def _scopes(call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...])
             if not any(other.contains(location) for other in spellings if other != location)
         ]
         names = isinstance(authority.method, S3Method) and authority.method.names_principals
-        scope = KeyScope(tuple(outer), table.may_write, call.principal.name if names else None)
-        scopes.append(ScopedAuthority(authority, scope, tuple(spellings[location] for location in outer)))
+        principal = call.principal.name if names else None
+        together: list[tuple[Location, ...]] = [tuple(outer)]
+        if isinstance(authority.method, AdlsMethod) and authority.method.hierarchical:
+            # a key opens one directory; that of the table's own is the last, which is in `config`, too
+            own = next(iter(spellings))
+            together = sorted(zip(outer, strict=True), key=lambda each: each[0].contains(own))
+        for locations in together:
+            scope = KeyScope(locations, table.may_write, principal)
+            scopes.append(ScopedAuthority(authority, scope, tuple(spellings[each] for each in locations)))
     return scopes
 
 

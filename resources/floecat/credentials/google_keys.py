@@ -19,7 +19,7 @@ from floecat.clock import Clock, SystemClock
 from floecat.credentials.authorities import GcsMethod, Secrets, StorageAuthority
 from floecat.credentials.keys import AuthorityError, KeyScope, StorageKeys
 from floecat.credentials.posts import Poster, PostError
-from floecat.credentials.tokens import Token, ask_token, read_text
+from floecat.credentials.tokens import AccessToken, ask_token, read_text
 from floecat.errors import BadRequestError
 from floecat.fileio.locations import Location
 from floecat.fileio.options import GcsOptions
@@ -89,11 +89,11 @@ class GoogleKeyMaker:
             expires_at_ms,
         )
 
-    def _source(self, method: GcsMethod, secrets: Secrets) -> Token:
+    def _source(self, method: GcsMethod, secrets: Secrets) -> AccessToken:
         if method.keys_of == "own":
             return self._signed_for(method, secrets.get("service-account-key", ""))
         if self._service.token is not None:
-            return Token(self._service.token)
+            return AccessToken(self._service.token)
         key = self._service.service_account_key
         file = self._service.service_account_file or os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
         if key is None and file:
@@ -103,7 +103,7 @@ class GoogleKeyMaker:
         host = os.environ.get("GCE_METADATA_HOST") or _METADATA
         return ask_token(self._poster, f"http://{host}/{_SERVICE_TOKEN}", None, {"Metadata-Flavor": "Google"})
 
-    def _signed_for(self, method: GcsMethod, key: str) -> Token:
+    def _signed_for(self, method: GcsMethod, key: str) -> AccessToken:
         # a key names an address for tokens, too; whoever gives a key does not choose whom the service calls
         url = f"{(method.sts_endpoint or _OAUTH).rstrip('/')}/token"
         now_s = self._clock.now_ms() // 1000

@@ -12,13 +12,13 @@ import msgspec
 
 from floecat.credentials.posts import Poster, PostError
 
-__all__ = ["Token", "answer_of", "ask_token", "read_text"]
+__all__ = ["AccessToken", "answer_of", "ask_token", "read_text"]
 
 _REASON: Final = re.compile(r'"error(?:_description)?"\s*:\s*"([^"]+)"|<Code>([^<]+)</Code>')
 _LONGEST_REASON: Final = 300
 
 
-class Token(msgspec.Struct):
+class AccessToken(msgspec.Struct):
     """A token that was given."""
 
     access_token: str
@@ -27,12 +27,12 @@ class Token(msgspec.Struct):
 
     def __repr__(self) -> str:
         """Without the token."""
-        return f"Token(expires_in={self.expires_in})"
+        return f"AccessToken(expires_in={self.expires_in})"
 
 
 def ask_token(
     poster: Poster, url: str, form: Mapping[str, str] | None, headers: Mapping[str, str] | None = None
-) -> Token:
+) -> AccessToken:
     """A token: by POST of a form, or by GET without one.
 
     Raises:
@@ -42,7 +42,9 @@ def ask_token(
     kind = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
     try:
         answer = answer_of(poster, url, body, {**kind, **(headers or {})})
-        return msgspec.json.decode(answer, type=Token, strict=False)  # Azure's metadata has numbers as texts
+        return msgspec.json.decode(
+            answer, type=AccessToken, strict=False
+        )  # Azure's metadata has numbers as texts
     except (msgspec.MsgspecError, RecursionError):
         raise PostError(f"the answer of {url.partition('?')[0]} holds no token") from None
 

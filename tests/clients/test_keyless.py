@@ -30,7 +30,7 @@ def without_keys_of_its_own() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("client", [name for name in WRITERS if name != "clickhouse"])
+@pytest.mark.parametrize("client", ["duckdb", "spark", "spark-v3"])
 def test_writes_and_reads(connections: Connections, keyless_warehouse: Warehouse, client: str) -> None:
     namespace = unique("keyless")
     catalog = connections.pyiceberg(keyless_warehouse)
@@ -38,5 +38,5 @@ def test_writes_and_reads(connections: Connections, keyless_warehouse: Warehouse
     name = f"{namespace}.t"
     rows = WRITERS[client](connections, keyless_warehouse, name)
     columns = [*samples.COLUMNS, "note"][: len(rows[0])]
-    for reader in {client.partition("-")[0], "pyiceberg"}:
+    for reader in [each for each in READERS if each != "clickhouse"]:
         assert READERS[reader](connections, keyless_warehouse, name, columns) == rows

@@ -24,8 +24,8 @@ def without_keys_of_its_own() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
             patch.delenv(name, raising=False)
-        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
-        patch.setenv("AWS_CONFIG_FILE", "/nowhere")
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         yield
 
@@ -38,5 +38,5 @@ def test_writes_and_reads(connections: Connections, keyless_warehouse: Warehouse
     name = f"{namespace}.t"
     rows = WRITERS[client](connections, keyless_warehouse, name)
     columns = [*samples.COLUMNS, "note"][: len(rows[0])]
-    for reader in [each for each in READERS if each != "clickhouse"]:
+    for reader in {client.partition("-")[0], "pyiceberg"}:
         assert READERS[reader](connections, keyless_warehouse, name, columns) == rows

@@ -20,6 +20,7 @@ from floecat_rest.http.paths import RawPaths
 from floecat_rest.http.request_log import RequestLog
 from floecat_rest.http.requests import CatalogRequest, HttpServices
 from floecat_rest.iceberg.config import ConfigController, served_endpoints
+from floecat_rest.iceberg.credentials import CredentialsController
 from floecat_rest.iceberg.fast_loads import FastLoadAnswers
 from floecat_rest.iceberg.functions import FunctionController, FunctionsController
 from floecat_rest.iceberg.kept_lists import KeptListAnswers
@@ -113,6 +114,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     RegisterTableController,
     RenameTableController,
     MetricsController,
+    CredentialsController,
     PlansController,
     PlanController,
     ScanTasksController,

@@ -19,7 +19,16 @@ from floecat.memory_budget import LruCache
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send
 
-__all__ = ["ETAG", "DocumentResponse", "Documents", "SpelledName", "accepts_gzip"]
+__all__ = [
+    "ETAG",
+    "NO_STORE",
+    "DocumentResponse",
+    "Documents",
+    "SpelledName",
+    "accepts_gzip",
+    "credentials_json",
+    "refresh_config",
+]
 
 _JOIN_BELOW_BYTES = 64 << 10
 _COMPRESS_FROM_BYTES = 1 << 10
@@ -111,7 +120,7 @@ class Documents:
             credentials: keys to the storage; what caches on the way to the client must not keep.
         """
         parts = _parts(pieces, metadata_location, config, labels, credentials)
-        headers = [_NO_STORE] if credentials else []
+        headers = [NO_STORE] if credentials else []
         if not _compresses(pieces, accept_encoding):
             return _found(parts, etag, *headers)
         if kept_as is None:
@@ -155,7 +164,14 @@ class Documents:
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"Accept-Encoding")
 _GZIP = (b"content-encoding", b"gzip")
-_NO_STORE = (b"cache-control", b"no-store")
+NO_STORE = (b"cache-control", b"no-store")
+_REFRESH = {
+    "s3": "client.refresh-credentials-endpoint",
+    "gs": "gcs.oauth2.refresh-credentials-endpoint",
+    "ab": "adls.refresh-credentials-endpoint",
+    "wa": "adls.refresh-credentials-endpoint",
+}
+"""Settings of Iceberg's file IO that name the route of new keys, by the first letters of a scheme."""
 
 
 def _parts(
@@ -170,8 +186,23 @@ def _parts(
     if labels is not None:
         beside += b',"labels":' + msgspec.json.encode(labels)
     if credentials:
-        beside += b',"storage-credentials":' + msgspec.json.encode(credentials)
+        beside += b"," + credentials_json(credentials)
     return (prefix, *pieces, beside + b"}")
+
+
+def credentials_json(credentials: Sequence[VendedCredential]) -> bytes:
+    """The member of an object that holds keys."""
+    return b'"storage-credentials":' + msgspec.json.encode(credentials)
+
+
+def refresh_config(credentials: Sequence[VendedCredential], table_path: str) -> Mapping[str, str]:
+    """Tells clients where to get new keys.
+
+    Args:
+        table_path: path of the table, as the client spells it.
+    """
+    endpoint = f"{table_path.lstrip('/')}/credentials"
+    return {_REFRESH[each.prefix[:2]]: endpoint for each in credentials}
 
 
 def _key(parts: Sequence[Piece], kept_as: str, mode: str) -> Hashable:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeVar, cast
+from urllib.parse import quote
 
 import msgspec
 from litestar import Request
@@ -31,7 +32,7 @@ from floecat.iceberg.values.json_checks import check_elements, check_json
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel
-from floecat_rest.http.documents import DocumentResponse, Documents
+from floecat_rest.http.documents import DocumentResponse, Documents, refresh_config
 from floecat_rest.http.errors import UnsupportedMediaTypeError
 from floecat_rest.process.admission import AdmittedRequest
 from floecat_rest.process.services import Services
@@ -246,9 +247,17 @@ class CatalogRequest(Request[Principal, None, Any]):
         return self.header(b"iceberg-transaction-id") or self.header(IDEMPOTENCY_KEY.encode())
 
     def table_answer(
-        self, table: LoadedTable, *, mode: str = "all", with_config: bool = True
+        self, table: LoadedTable, *, mode: str = "all", with_config: bool = True, name: str | None = None
     ) -> DocumentResponse:
-        """Renders a table: `LoadTableResult`, or `CommitTableResponse` without the config."""
+        """Renders a table: `LoadTableResult`, or `CommitTableResponse` without the config.
+
+        Args:
+            name: of the table, where the path of the request does not end with it.
+        """
+        path = self.scope["path"]
+        if name is not None:
+            path = f"{path.rpartition('/')[0]}/tables/{quote(name, safe='')}"
+        credentials = table.storage_credentials if with_config else ()
         documents = self.services.documents
         if table.not_modified:
             return documents.not_modified(table.etag)
@@ -256,12 +265,12 @@ class CatalogRequest(Request[Principal, None, Any]):
             table.pieces,
             table.metadata_location,
             self.header(b"accept-encoding"),
-            config=table.config if with_config else None,
+            config={**table.config, **refresh_config(credentials, path)} if with_config else None,
             labels=table.labels,
             etag=table.etag,
             kept_as=table.etag,
             mode=mode,
-            credentials=table.storage_credentials if with_config else (),
+            credentials=credentials,
         )
 
     def view_answer(self, view: LoadedView) -> DocumentResponse:

@@ -17,6 +17,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.plan_answers import PlanAnswer
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
+from floecat_rest.http.documents import NO_STORE, credentials_json
 from floecat_rest.http.errors import describe_error
 from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.options import WITHOUT_STORAGE
@@ -45,7 +46,7 @@ class PlansController(Controller):
         sent = request.read(body, PlanTableScan)
         call, name = _reading(request, request.mutation(body))
         answer = request.kernel.planning.plans.plan(call, name, sent, _client(request))
-        return _answered(request, answer, with_id=True)
+        return _answered(request, call, name, answer, with_id=True)
 
 
 class PlanController(Controller):
@@ -59,7 +60,7 @@ class PlanController(Controller):
         """The state and the result of a plan."""
         call, name = _reading(request, request.call())
         answer = request.kernel.planning.plans.result(call, name, _plan_id(request))
-        return _answered(request, answer)
+        return _answered(request, call, name, answer)
 
     @delete(operation_id="cancelPlanning", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_planning(self, request: CatalogRequest) -> None:
@@ -106,7 +107,9 @@ def _plan_id(request: CatalogRequest) -> UUID:
         raise NoSuchPlanIdError("Plan does not exist") from None
 
 
-def _answered(request: CatalogRequest, answer: PlanAnswer, *, with_id: bool = False) -> Answer:
+def _answered(
+    request: CatalogRequest, call: Call, name: TableIdentifier, answer: PlanAnswer, *, with_id: bool = False
+) -> Answer:
     head = f'{{"status":"{answer.status}"'
     if with_id:
         head += f',"plan-id":"{answer.plan_id}"'
@@ -114,4 +117,8 @@ def _answered(request: CatalogRequest, answer: PlanAnswer, *, with_id: bool = Fa
     if answer.error is not None:
         described, _ = describe_error(answer.error, request_id_of(request.scope))
         fields = b'"error":' + msgspec.json.encode(described)
-    return Answer(200, b"%b%b%b}" % (head.encode(), b"," if fields else b"", fields))
+    parts = [head.encode(), *([fields] if fields else [])]
+    if answer.status != "completed" or "keys" not in call.delegation:
+        return Answer(200, b",".join(parts) + b"}")
+    parts.append(credentials_json(request.kernel.catalog.loader.credentials(call, name)))
+    return Answer(200, b",".join(parts) + b"}", [NO_STORE])

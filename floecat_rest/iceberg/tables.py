@@ -12,7 +12,8 @@ from litestar.params import FromQuery, QueryParameter, RawBody
 from floecat.catalog.load_table import StartedLoad
 from floecat.commits.commit import CreateTable
 from floecat.commits.table_changes import TableChange
-from floecat.entries.calls import PageRequest
+from floecat.entries.calls import Call, LoadedTable, PageRequest
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.working_memory import WorkingMemoryError, without_waiting
 from floecat_rest.http.documents import DocumentResponse
 from floecat_rest.http.options import AT_ONCE, WITHOUT_STORAGE
@@ -66,8 +67,10 @@ class TablesController(Controller):
         namespace = request.namespace(call)
         commits = request.kernel.commits.tables
         if sent.stage_create:
-            return request.table_answer(commits.stage_table(call, namespace, sent, request.stage_id()))
-        return request.table_answer(commits.create_table(call, namespace, sent))
+            table = commits.stage_table(call, namespace, sent, request.stage_id())
+        else:
+            table = commits.create_table(call, namespace, sent)
+        return _made(request, call, TableIdentifier(namespace, sent.name), table)
 
 
 class TableController(Controller):
@@ -125,6 +128,14 @@ def _drop(request: CatalogRequest, *, purge: bool) -> None:
     request.kernel.purge.drops.drop(call, request.entry(call), purge=purge, request_id=request_id)
 
 
+def _made(
+    request: CatalogRequest, call: Call, identifier: TableIdentifier, table: LoadedTable
+) -> DocumentResponse:
+    """The answer about a table that is new, as a load of it would be."""
+    made = request.kernel.catalog.loader.made(call, identifier, table)
+    return request.table_answer(made, name=identifier.name)
+
+
 def _load(request: CatalogRequest, snapshots: str) -> DocumentResponse | Callable[[], DocumentResponse]:
     """The answer, or what makes it where that takes long."""
     call = request.call()
@@ -173,15 +184,16 @@ class RegisterTableController(Controller):
         """Registers a metadata file as a table."""
         sent = request.read(body, RegisterTableRequest)
         call = request.mutation(body)
+        namespace = request.namespace(call)
         table = request.kernel.commits.registration.register_table(
             call,
-            request.namespace(call),
+            namespace,
             sent.name,
             sent.metadata_location,
             overwrite=bool(sent.overwrite),
             storage_properties=sent.properties or {},
         )
-        return request.table_answer(table)
+        return _made(request, call, TableIdentifier(namespace, sent.name), table)
 
 
 class RenameTableController(Controller):

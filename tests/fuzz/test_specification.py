@@ -20,10 +20,7 @@ from tests.fuzz.service import ApplicationRunner, read_answer
 PINNED = Path(__file__).parents[2] / "floecat_rest" / "openapi" / "rest-catalog-open-api.yaml"
 
 # Later parts of the product serve these.
-NOT_SERVED = (
-    "loadCredentials",
-    "signRequest",
-)
+NOT_SERVED = ("signRequest",)
 # answers in OAuth's shape, by its own contract tests
 OTHER_SHAPE = ("getToken",)
 

@@ -22,13 +22,13 @@ from floecat.auth.authorizer import Privilege
 from floecat.catalog.recent_loads import RecentLoads
 from floecat.compression.pieces import Piece
 from floecat.credentials.vending import TablePlaces, Vended, Vending
-from floecat.entries.calls import Call, Catalog, Labels, LoadedTable
+from floecat.entries.calls import Call, Catalog, Labels, LoadedTable, VendedCredential
 from floecat.entries.formats import TableFormats, is_derived
 from floecat.entries.lookup import Document, Entries, Entry
 from floecat.entries.metadata_files import MetadataFiles
 from floecat.entries.names import missing_table
 from floecat.entries.prepared_changes import AnyPrepared
-from floecat.errors import BadRequestError
+from floecat.errors import BadRequestError, ForbiddenError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.database.engine import Store
@@ -212,6 +212,58 @@ class TableLoader:
             return LoadedTable(pieces, None, config=config, table_uuid=table_uuid)
         etag = etag_of(state, planning_mode=planning_mode)
         return LoadedTable(pieces, state.metadata_location, etag, config, state=state, table_uuid=table_uuid)
+
+    def made(self, call: Call, identifier: TableIdentifier, table: LoadedTable) -> LoadedTable:
+        """A table that was created, staged or registered, with what a load of it tells about its storage.
+
+        Raises:
+            AuthorityError: an authority makes no keys now.
+        """
+        if table.metadata_location is None:
+            vended = self._vending.of_new(call, TableMetadata.parse(table.metadata))
+        else:
+            try:
+                entry = self._entries.find_table(call, identifier, Privilege.READ_TABLE)
+            except ForbiddenError:
+                entry = None  # who may create need not be allowed to read
+            if entry is None:
+                return table
+            vended = self._vending.of(call, TablePlaces.of_entry(entry))
+        return msgspec.structs.replace(
+            table,
+            etag=table.etag and _with_keys(table.etag, vended),
+            config=_config(vended.config, table.config.get(SCAN_PLANNING_MODE)),
+            storage_credentials=vended.credentials,
+        )
+
+    def credentials(self, call: Call, identifier: TableIdentifier) -> Sequence[VendedCredential]:
+        """Keys to the storage of a table; none where no authority makes some.
+
+        Raises:
+            ForbiddenError: the principal may not read the table.
+            NoSuchTableError: it does not exist.
+            AuthorityError: an authority makes no keys now.
+        """
+        entry = self._entries.find_table(call, identifier, Privilege.READ_TABLE)
+        if entry is None:
+            raise missing_table(identifier)
+        return self._vending.of(call, TablePlaces.of_entry(entry)).credentials
+
+    def make_keys(self, call: Call, metadata: TableMetadata, metadata_location: str | None = None) -> None:
+        """Makes the keys that the answer about a new table will have, before anything else is made.
+
+        Raises:
+            AuthorityError: an authority makes no keys now.
+            BadRequestError: keys for its locations cannot be expressed.
+        """
+        if "keys" in call.delegation:
+            self._vending.of_new(call, metadata, metadata_location)
+
+    def made_by(self, call: Call, changes: Sequence[AnyPrepared]) -> LoadedTable:
+        """The answer of `changed` to a change that makes a table; its keys are made first."""
+        change = changes[0]
+        self.make_keys(call, cast("TableMetadata", change.metadata), change.metadata_location)
+        return self.changed(call.catalog, changes)
 
     def changed(self, catalog: Catalog, changes: Sequence[AnyPrepared]) -> LoadedTable:
         """The table of a single change, as it is answered once the change is made."""

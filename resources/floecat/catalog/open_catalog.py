@@ -145,6 +145,6 @@ def open_catalog(
         list_states=ListStates(store),
         answers=answers,
         tables=TableService(store, listing, loader, changes, parts.keys, answers),
-        views=ViewService(store, parts.entries, listing, changes, parts.keys),
+        views=ViewService(store, parts.entries, listing, changes, parts.keys, credentials.vending),
         metrics=MetricsService(store, parts.clock, max_report_bytes=settings.limits.metrics_report_bytes),
     )

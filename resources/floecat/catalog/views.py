@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import etag_of
+from floecat.credentials.vending import Vending
 from floecat.entries.calls import Call, LoadedView, Page, PageRequest
 from floecat.entries.drops_and_renames import DropsAndRenames
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
@@ -29,12 +30,14 @@ class ViewService:
         listing: EntryListing,
         changes: DropsAndRenames,
         keys: IdempotencyKeys,
+        vending: Vending,
     ) -> None:
         self._store = store
         self._entries = entries
         self._listing = listing
         self._changes = changes
         self._keys = keys
+        self._vending = vending
 
     def list(self, call: Call, namespace: Namespace, page: PageRequest) -> Page[TableIdentifier]:
         """Views of a namespace, by name.
@@ -70,7 +73,7 @@ class ViewService:
         return LoadedView(
             entry.document.data,
             entry.row.metadata_location,
-            call.catalog.storage.client_config(entry.row.location),
+            self._vending.config(call, entry.row.location, entry.access_version),
             etag_of(entry.row.state, labels=entry.labels),
             entry.labels,
         )

@@ -93,7 +93,7 @@ class CommitService:
         codec = self._answers.of_table(call, identifier)
         needed = (Privilege.CREATE_TABLE, call.on_entry("table", identifier))
         return self._writes.apply(
-            call, [identifier], prepare, partial(self._loader.changed, call.catalog), codec, needed
+            call, [identifier], prepare, partial(self._loader.made_by, call), codec, needed
         )
 
     def stage_table(
@@ -114,6 +114,7 @@ class CommitService:
         def work(finish: Finish[LoadedTable]) -> LoadedTable:
             _, metadata = self._initial(call, identifier, request)
             check_locations(call.catalog.allowed, metadata.location, metadata.properties)
+            self._loader.make_keys(call, metadata)
             # folders are not objects; DuckDB writes into them before it commits, and does not create them
             self._files.prepare_table_location(call.catalog.storage, metadata.location)
 

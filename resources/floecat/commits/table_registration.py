@@ -90,7 +90,7 @@ class RegisterService:
         codec = self._answers.of_table(call, identifier)
         needed = (Privilege.REGISTER_TABLE, call.on_entry("table", identifier))
         return self._writes.apply(
-            call, [identifier], prepare, partial(self._loader.changed, call.catalog), codec, needed
+            call, [identifier], prepare, partial(self._loader.made_by, call), codec, needed
         )
 
     def _prepare(

@@ -14,7 +14,7 @@ import msgspec
 
 from floecat.credentials.authorities import KeyMethod, StorageAuthority
 from floecat.fileio.locations import normalize_location
-from floecat.store.catalogs import storage_authorities
+from floecat.store.catalogs import accounts, storage_authorities
 from floecat.store.catalogs.storage_authorities import AuthorityRow
 from floecat.store.database.engine import Connection, Store
 
@@ -34,6 +34,11 @@ class KnownAuthorities:
         """The authorities of an account at a version of its access; None if they have to be read."""
         known = self._known.get(account_id)
         return known[1] if known is not None and known[0] == access_version else None
+
+    def read_version(self, account_id: UUID) -> int:
+        """The version of the access of an account now."""
+        with self._store.read() as conn:
+            return accounts.version(conn, account_id) or 0
 
     def of(
         self, account_id: UUID, access_version: int, conn: Connection | None = None

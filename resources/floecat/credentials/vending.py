@@ -5,6 +5,7 @@ Nothing is written: what is stored and replayed has no keys, and gets them when 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
@@ -65,11 +66,6 @@ class TablePlaces(NamedTuple):
             row.metadata_location,
         )
 
-    @classmethod
-    def of_staged(cls, metadata: TableMetadata, access_version: int) -> TablePlaces:
-        """The places of a table that its creator is about to write."""
-        return cls(metadata.location, metadata.properties.get, True, access_version)
-
 
 class ScopedAuthority(NamedTuple):
     """What one authority opens of a table."""
@@ -121,9 +117,19 @@ class Vending:
         known = self._known.of(call.account_id, table.access_version)
         vended = _vended(call, table, known, self._keys.in_memory)
         if vended is None and self._holds_others(call, table):
-            config, _ = _client_config(call, table, known)
+            config, _ = _client_config(call, table.location, known)
             return Vended({**config, NO_CREDENTIALS: _OVERLAPS}, tag="0")
         return vended or cast("Vended", _vended(call, table, known, self._keys.get))
+
+    def of_new(self, call: Call, metadata: TableMetadata, metadata_location: str | None = None) -> Vended:
+        """What the creator of a table is told, which it may write; errors are those of `of`."""
+        access_version = self._known.read_version(call.account_id)
+        places = TablePlaces(metadata.location, metadata.properties.get, True, access_version)
+        return self.of(call, places._replace(metadata_location=metadata_location))
+
+    def config(self, call: Call, location: str, access_version: int) -> Mapping[str, str]:
+        """What every client may know about the storage of a location."""
+        return _client_config(call, location, self._known.of(call.account_id, access_version))[0]
 
     def scopes(self, call: Call, table: TablePlaces) -> list[ScopedAuthority]:
         """What the authorities open of a table, for a caller who may read it."""
@@ -142,7 +148,7 @@ def _vended(
     keys_of: Callable[[StorageAuthority, KeyScope], CurrentKeys | None],
 ) -> Vended | None:
     """None where there are no keys yet."""
-    config, main = _client_config(call, table, known)
+    config, main = _client_config(call, table.location, known)
     scopes = _scopes(call, table, known) if known and "keys" in call.delegation else ()
     if not scopes:
         return Vended(config)
@@ -153,8 +159,7 @@ def _vended(
         if kept is None:
             return None
         told = {**config_of(authority, prefixes[0]), **kept.keys.config}
-        # with a slash: the prefix of t1 must not mean t10
-        credentials += [VendedCredential(f"{prefix.rstrip('/')}/", told) for prefix in prefixes]
+        credentials += [VendedCredential(prefix, told) for prefix in _prefixes(prefixes, len(scopes))]
         digest.update(f"|{authority.id}|{authority.version}|{kept.made_at_ms}".encode())
         if authority is main:
             config = told
@@ -162,14 +167,27 @@ def _vended(
 
 
 def _client_config(
-    call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...]
+    call: Call, location: str, known: tuple[StorageAuthority, ...]
 ) -> tuple[Mapping[str, str], StorageAuthority | None]:
     """What every client may know, and the authority that says it, if one does."""
-    root = _usable(call, table.location) if known else None
+    root = _usable(call, location) if known else None
     main = None if root is None else authority_of(known, root)
     if main is None:
-        return call.catalog.storage.client_config(table.location), None
-    return config_of(main, table.location), main
+        return call.catalog.storage.client_config(location), None
+    return config_of(main, location), main
+
+
+def _prefixes(locations: tuple[str, ...], authorities: int) -> list[str]:
+    """Prefixes of the files that keys are for, with a slash: the prefix of t1 must not mean t10.
+
+    Of a single authority there is one that holds all locations: Java refuses several when it gets new keys
+    (`VendedCredentialsProvider`). It opens no more than the keys do.
+    """
+    folders = [f"{each.rstrip('/')}/" for each in locations]
+    if authorities > 1:
+        return folders
+    common = os.path.commonprefix(folders)  # noqa: RUF071 - paths are not URIs
+    return [common[: common.rfind("/") + 1] or common]
 
 
 def _scopes(call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...]) -> list[ScopedAuthority]:

@@ -88,6 +88,7 @@ REQUESTS: Mapping[str, Sent] = {
     "planTableScan": Sent({}),
     "fetchPlanningResult": Sent(),
     "cancelPlanning": Sent(),
+    "loadCredentials": Sent(),
     "fetchScanTasks": Sent({"plan-task": "none"}),
     "commitTransaction": Sent({"table-changes": [{"identifier": _NAMES, "requirements": [], "updates": []}]}),
     "listViews": Sent(),

@@ -51,6 +51,7 @@ OPERATIONS: Final[Mapping[str, tuple[int, int, int, int, int]]] = {
     "planTableScan": (403, 200, 200, 200, 403),
     "fetchPlanningResult": (403, 404, 404, 404, 403),
     "cancelPlanning": (403, 404, 404, 404, 403),
+    "loadCredentials": (403, 200, 200, 200, 403),
     "fetchScanTasks": (403, 404, 404, 404, 403),
     "commitTransaction": (403, 403, 404, 404, 403),
     "listViews": (403, 200, 200, 200, 403),

@@ -191,6 +191,7 @@ def _operations() -> list[Operation]:
         op("catalog.tables.load", (t,), ((P.READ_TABLE, on("t")),)),
         op("catalog.tables.describe", (t,), ((P.READ_TABLE, on("t")),)),
         op("catalog.tables.load", (d,), ((P.READ_TABLE, on("d")),)),
+        op("catalog.loader.credentials", (t,), ((P.READ_TABLE, on("t")),)),
         op("catalog.loader.load", (t,), ((P.READ_TABLE, on("t")),)),
         op("catalog.loader.start", (t,), ((P.READ_TABLE, on("t")),)),
         op("planning.plans.plan", (t, PlanTableScan(), PATIENT), ((P.READ_TABLE, on("t")),)),
@@ -402,6 +403,11 @@ _AS_ANOTHER = {
     # add keys for what a look-up found, and asked for
     "credentials.vending.at_once",
     "credentials.vending.of",
+    "credentials.vending.of_new",
+    "credentials.vending.config",
+    "catalog.loader.made",
+    "catalog.loader.make_keys",
+    "catalog.loader.made_by",
     "credentials.vending.scopes",
     # ask for the key of a call
     "parts.keys.run",

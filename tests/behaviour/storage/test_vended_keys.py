@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from floecat.errors import FloecatError
-from tests.behaviour.storage.conftest import KeyLake
+from tests.behaviour.storage.conftest import ASKS, SCHEMA, KeyLake
 from tests.services.authorities import change_authority
+from tests.view_documents import view_version
 
 pytestmark = pytest.mark.s3
 
@@ -21,7 +22,7 @@ def test_a_load_that_asks_gets_keys_to_the_table_alone(key_lake: KeyLake) -> Non
     [credential] = answer.json()["storage-credentials"]
     assert credential["prefix"] == f"{location}/"
     config = credential["config"]
-    assert answer.json()["config"] == config
+    assert answer.json()["config"].items() > config.items()
     assert config["client.region"] == config["s3.region"] == key_lake.server.region
     assert config["s3.endpoint"] == key_lake.server.endpoint
     assert config["s3.path-style-access"] == "true"
@@ -86,3 +87,82 @@ def test_the_outer_one_of_two_tables_gets_none_and_is_told_why(key_lake: KeyLake
     assert answer.headers["etag"] != key_lake.load("outer", {}).headers["etag"]
     [credential] = key_lake.load("inner").json()["storage-credentials"]
     assert credential["prefix"] == f"{location}/inner/"
+
+
+def test_new_tables_come_with_keys_that_write(key_lake: KeyLake) -> None:
+    for more in ({}, {"stage-create": True}):
+        answer = key_lake.create("staged" if more else "new", ASKS, **more)
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+        [credential] = answer.json()["storage-credentials"]
+        location = answer.json()["metadata"]["location"]
+        assert credential["prefix"] == f"{location}/"
+        key_lake.files(credential["config"]).write_new(f"{location}/data/a", b"a")
+    loaded = key_lake.load("new")
+    made = key_lake.create("other", ASKS)
+    assert made.headers["etag"] == key_lake.load("other").headers["etag"]
+    path = "/v1/floecat/namespaces/ns/register"
+    key_lake.client.delete(f"{key_lake.tables}/new")
+    body = {"name": "again", "metadata-location": loaded.json()["metadata-location"]}
+    registered = key_lake.client.post(path, json=body, headers=ASKS)
+    assert registered.json()["storage-credentials"] == loaded.json()["storage-credentials"]
+    endpoint = registered.json()["config"]["client.refresh-credentials-endpoint"]
+    assert endpoint == "v1/floecat/namespaces/ns/tables/again/credentials"
+    assert (
+        key_lake.client.get(f"/{endpoint}").json()["storage-credentials"]
+        == loaded.json()["storage-credentials"]
+    )
+
+
+def test_a_replayed_create_has_keys_that_are_not_stored(key_lake: KeyLake) -> None:
+    headers = {**ASKS, "idempotency-key": "018f3b1e-7b7a-7000-8000-000000000001"}
+    first = key_lake.create("t", headers)
+    replayed = key_lake.create("t", headers)
+    assert first.json() == replayed.json()
+    assert first.json()["storage-credentials"]
+    store = key_lake.kernel.settings.data_path / "floecat.db"
+    everything = b"".join(each.read_bytes() for each in store.parent.iterdir() if each.is_file())
+    assert len(everything) > 10_000
+    token = first.json()["storage-credentials"][0]["config"]["s3.session-token"]
+    for secret in (token, key_lake.server.secret_access_key):
+        assert secret.encode() not in everything
+
+
+def test_new_keys_and_plans_have_those_of_a_load(key_lake: KeyLake) -> None:
+    key_lake.create("t")
+    credentials = key_lake.load("t").json()["storage-credentials"]
+    path = f"{key_lake.tables}/t"
+    answer = key_lake.client.get(f"{path}/credentials?planId=1", headers={})
+    assert (answer.json(), answer.headers["cache-control"]) == (
+        {"storage-credentials": credentials},
+        "no-store",
+    )
+    assert key_lake.client.get(f"{key_lake.tables}/gone/credentials").status_code == 404
+    planned = key_lake.client.post(f"{path}/plan", json={}, headers=ASKS)
+    assert planned.json()["storage-credentials"] == credentials
+    fetched = key_lake.client.get(f"{path}/plan/{planned.json()['plan-id']}", headers=ASKS)
+    assert (fetched.status_code, fetched.json().get("storage-credentials")) == (200, credentials)
+    assert "storage-credentials" not in key_lake.client.post(f"{path}/plan", json={}).json()
+    change_authority(key_lake.kernel, enabled=False)
+    assert key_lake.client.get(f"{path}/credentials").json() == {"storage-credentials": []}
+
+
+def test_locations_of_one_authority_are_one_entry_and_open_nothing_beside(key_lake: KeyLake) -> None:
+    folder = f"s3://{key_lake.bucket}/wh"
+    properties = {"write.data.path": f"{folder}/far/data"}
+    key_lake.create("t", location=f"{folder}/t", properties=properties)
+    [credential] = key_lake.load("t").json()["storage-credentials"]
+    assert credential["prefix"] == f"{folder}/"
+    files = key_lake.files(credential["config"])
+    for place in ("t/x", "far/data/x"):
+        files.write_new(f"{folder}/{place}", b"x")
+    for place in ("u/x", "far/x", "far/data1/x", "t1/x"):
+        with pytest.raises(FloecatError, match=r"(?i)denied|refuse"):
+            files.write_new(f"{folder}/{place}", b"x")
+
+
+def test_views_are_told_the_storage_of_the_authority(key_lake: KeyLake) -> None:
+    change_authority(key_lake.kernel, method='{"kind":"s3","region":"eu-north-1"}')
+    path = "/v1/floecat/namespaces/ns/views"
+    body = {"name": "v", "schema": SCHEMA, "view-version": view_version(), "properties": {}}
+    assert key_lake.client.post(path, json=body).status_code == 200
+    assert key_lake.client.get(f"{path}/v").json()["config"]["s3.region"] == "eu-north-1"

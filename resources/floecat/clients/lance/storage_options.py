@@ -46,7 +46,7 @@ def storage_options(table: LoadTableResult, properties: Mapping[str, str]) -> di
 
 def _credentials(credentials: Sequence[StorageCredential], location: str) -> Mapping[str, str]:
     """The credentials with the longest prefix of the location."""
-    fitting = [each for each in credentials if location.startswith(each.prefix)]
+    fitting = [each for each in credentials if f"{location}/".startswith(each.prefix)]
     return max(fitting, key=lambda each: len(each.prefix)).config if fitting else {}
 
 

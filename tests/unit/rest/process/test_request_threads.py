@@ -573,6 +573,7 @@ def test_operations_that_may_wait_for_storage():
         "listStatistics",
         "loadCapturePolicy",
         "loadConstraints",
+        "loadCredentials",
         "loadIndexArtifact",
         "loadStatistics",
         "planTableScan",

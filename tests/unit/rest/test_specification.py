@@ -17,7 +17,6 @@ PINNED = Path(__file__).parents[3] / "floecat_rest" / "openapi" / "rest-catalog-
 
 # The operations of later parts of the product. They move out of here when they are served.
 NOT_SERVED = {
-    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
 }
 REFUSED = {"POST /v1/oauth/tokens"}

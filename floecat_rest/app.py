@@ -93,6 +93,7 @@ from floecat_rest.management.statistics import (
     StatisticsController,
     TargetStatisticsController,
 )
+from floecat_rest.management.storage.authorities import AuthoritiesController, AuthorityController
 from floecat_rest.management.tables import ExplainController, ManagedTablesController
 from floecat_rest.openapi.descriptions import Descriptions
 from floecat_rest.openapi.schema_pages import SchemaController
@@ -165,6 +166,8 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     RoleController,
     RoleMembersController,
     *ACCESS_CONTROLLERS,
+    AuthoritiesController,
+    AuthorityController,
     HealthController,
     MetricsPageController,
     SchemaController,

@@ -40,6 +40,7 @@ from floecat_rest.management.statistics_wire import (
     PutIndexArtifactsRequest,
     PutStatisticsRequest,
 )
+from floecat_rest.management.storage.authority_wire import CreateAuthorityRequest, UpdateAuthorityRequest
 from floecat_rest.management.wire import CreateConnectorRequest, ExplainRequest, RegisterRequest
 from floecat_rest.openapi.operations import ServedOperation, served_operations
 
@@ -90,6 +91,7 @@ _GRANT: Final = {
     "grantee": "role:marketing",
     "privileges": ["read_table"],
 }
+_NO_AUTHORITY: Final = {404: "The storage authority does not exist."}
 _NO_CONNECTOR: Final = {404: "The catalog or the connector does not exist."}
 
 OPERATIONS: Final[Mapping[str, OperationNotes]] = {
@@ -247,6 +249,29 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         {"add": ["group:marketing", "principal:ada"]},
         _NO_ROLE | {409: "The role would be a member of itself, or there are too many members."},
     ),
+    "listAuthorities": OperationNotes(),
+    "createAuthority": OperationNotes(
+        CreateAuthorityRequest,
+        {
+            "name": "lake",
+            "prefix": "s3://lake/tables",
+            "method": {
+                "kind": "s3",
+                "access-key-id": "AKIAIOSFODNN7EXAMPLE",
+                "role-arn": "arn:aws:iam::123456789012:role/tables",
+                "region": "eu-west-1",
+            },
+            "secrets": {"secret-access-key": "…"},
+        },
+        {409: "An authority of this name exists, or one is enabled for this prefix, or there are too many."},
+    ),
+    "loadAuthority": OperationNotes(errors=_NO_AUTHORITY),
+    "updateAuthority": OperationNotes(
+        UpdateAuthorityRequest,
+        {"secrets": {"secret-access-key": "…"}},
+        _NO_AUTHORITY | {409: "An authority of this name exists, or one is enabled for this prefix."},
+    ),
+    "dropAuthority": OperationNotes(errors=_NO_AUTHORITY),
     "listGrants": OperationNotes(errors=_NO_THING),
     "grant": OperationNotes(GrantRequest, _GRANT, _NO_THING | {409: "The thing has too many grants."}),
     "revoke": OperationNotes(
@@ -280,6 +305,7 @@ _PATH_PARAMETERS: Final = {
     "account": ("Name or id of the account.", "marketing"),
     "principal": ("Name of the principal.", "ada"),
     "role": ("Name of the role.", "marketing"),
+    "authority": ("Name of the storage authority.", "lake"),
     "privilege": ("Name of the privilege.", "read_table"),
     "catalog": ("Name of the catalog.", "floecat"),
     "namespace": ("Namespace; levels are separated as in paths of the Iceberg API.", "sales"),

@@ -9,7 +9,7 @@ import msgspec
 
 from floecat.credentials.authorities import Secrets, StorageAuthority
 from floecat.credentials.keys import AuthorityError
-from floecat.credentials.secrets import Encryption, SecretLostError
+from floecat.credentials.secrets import Encryption, SecretsError
 
 __all__ = ["AuthoritySecrets"]
 
@@ -23,7 +23,11 @@ class AuthoritySecrets:
         self._encryption = encryption
 
     def encrypt(self, authority_id: UUID, secrets: Secrets) -> str | None:
-        """The text that the store has; None if there are none."""
+        """The text that the store has; None if there are none.
+
+        Raises:
+            SecretsError: there is no key.
+        """
         text = msgspec.json.encode(dict(secrets)).decode()
         return self._encryption.encrypt(text, str(authority_id)) if secrets else None
 
@@ -37,7 +41,7 @@ class AuthoritySecrets:
             return {}
         try:
             return _secrets.decode(self._encryption.decrypt(authority.encrypted_secrets, str(authority.id)))
-        except SecretLostError as error:
+        except SecretsError as error:
             raise AuthorityError(authority, error.message) from None
 
     def encrypted_anew(self, authority: StorageAuthority) -> str | None:

@@ -17,18 +17,17 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from floecat.errors import SettingsError, UnavailableError
 from floecat.settings import Settings
 
-__all__ = ["Encryption", "SecretLostError", "open_encryption", "require_keys"]
+__all__ = ["Encryption", "SecretsError", "open_encryption", "require_keys"]
 
-KEY_FILE: Final = "secrets.key"
-
+_FILE: Final = "the file secrets.key of the data folder"
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _ID_BYTES: Final = 4
 _HOW: Final = f"{_KEY_BYTES} random bytes in base64, as `openssl rand -base64 {_KEY_BYTES}` prints"
 
 
-class SecretLostError(UnavailableError):
-    """A secret cannot be decrypted: its key is not there, or what is stored is damaged."""
+class SecretsError(UnavailableError):
+    """A secret cannot be encrypted or decrypted now: a key is not there, or what is stored is damaged."""
 
 
 class _Key:
@@ -60,7 +59,7 @@ class Encryption:
             about: what it is of, as the id of a row: nothing else can take it over.
 
         Raises:
-            SettingsError: there is no key.
+            SecretsError: there is no key, or it cannot be read.
         """
         key = self._keys(True)[0]
         nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -71,20 +70,20 @@ class Encryption:
         """The text of `encrypt`.
 
         Raises:
-            SecretLostError: no key decrypts it.
+            SecretsError: no key decrypts it, or none can be read.
         """
         found = _bytes(encrypted)
         name, rest = found[:_ID_BYTES], found[_ID_BYTES:]
         key = next((each for each in self._keys(False) if each.name == name), None)
         if key is None:
-            raise SecretLostError(
+            raise SecretsError(
                 f"its secret was encrypted with a key that is not in {self._where}: put that key there, or"
                 " set the secret again"
             )
         try:
             return key.cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], about.encode()).decode()
         except (InvalidTag, ValueError):
-            raise SecretLostError("its secret in the store is damaged: set it again") from None
+            raise SecretsError("its secret in the store is damaged: set it again") from None
 
     def is_current(self, encrypted: str) -> bool:
         """Whether the key that encrypts now encrypted a text."""
@@ -102,8 +101,8 @@ def open_encryption(settings: Settings) -> Encryption:
         return Encryption(lambda _makes: keys, where="floecat.secrets.keys")
     if settings.embedded_store is None:
         return Encryption(_no_keys, where="floecat.secrets.keys, which is not set")
-    path = settings.data_path / KEY_FILE
-    return Encryption(lambda makes: _of_file(path, makes=makes), where=str(path))
+    path = settings.data_path / "secrets.key"
+    return Encryption(lambda makes: _of_file(path, makes=makes), where=_FILE)
 
 
 def require_keys(settings: Settings) -> None:
@@ -121,19 +120,23 @@ def require_keys(settings: Settings) -> None:
 
 def _no_keys(makes: bool) -> Sequence[_Key]:
     if makes:
-        raise SettingsError(f"floecat.secrets.keys is not set: secrets need a key of {_HOW}")
+        raise SecretsError(f"floecat.secrets.keys is not set: secrets need a key of {_HOW}")
     return ()
 
 
 def _of_file(path: Path, *, makes: bool) -> Sequence[_Key]:
     try:
-        if makes and not path.exists():
+        if not path.exists():
+            if not makes:
+                return ()
             _make_file(path)
-        return [_Key(_read_key(line, str(path))) for line in path.read_text("ascii").split() or [""]]
-    except FileNotFoundError:
-        return ()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The keys of secrets cannot be read from {path}: {error}") from None
+        return [_Key(_read_key(line, _FILE)) for line in path.read_text("latin-1").split() or [""]]
+    except OSError as error:
+        raise SecretsError(
+            f"The keys of secrets cannot be read or made in {_FILE}: {error.strerror}"
+        ) from None
+    except SettingsError as error:
+        raise SecretsError(error.message) from None
 
 
 def _make_file(path: Path) -> None:

@@ -14,9 +14,17 @@ from litestar.testing import TestClient
 
 from floecat.runtime import Kernel, prepare_store
 from floecat.runtime import kernel as opened_kernel
-from floecat.settings import GatewaySettings, OidcSettings, Settings, StorageSettings, StoreSettings
+from floecat.settings import (
+    GatewaySettings,
+    OidcSettings,
+    SecretSettings,
+    Settings,
+    StorageSettings,
+    StoreSettings,
+)
 from floecat.settings.groups.process import AuthSettings
 from floecat_rest.app import create_app
+from tests.services.catalog import SECRETS_KEY
 
 _KEY = RSAKey.generate_key(2048)
 
@@ -34,6 +42,7 @@ def settings(tmp_path: Path, upgraded_store: Callable[[str], str]) -> Settings:
         data_dir=str(tmp_path),
         storage=StorageSettings(fsync=False, addable_locations=(f"file://{tmp_path}/",)),
         store=StoreSettings(url=upgraded_store("sqlite")),
+        secrets=SecretSettings(keys=(SECRETS_KEY,)),
         gateway=GatewaySettings(auth_mode="oidc"),
         oidc=OidcSettings(public_key=_KEY.as_pem(private=False).decode()),
         auth=AuthSettings(authorizer="grants", operators="platform", service_operators="service"),

@@ -39,6 +39,7 @@ _FOUND: Mapping[str, str] = {
     "account": _ID,
     "principal": "gone",
     "role": "gone",
+    "authority": "gone",
     "privilege": "read_table",
     "document": "iceberg.yaml",
 }
@@ -184,6 +185,18 @@ REQUESTS: Mapping[str, Sent] = {
     "listHolders": Sent(query=_ON_TABLE),
     "listAccessChanges": Sent(),
     "loadOwnAccess": Sent(query=_ON_TABLE),
+    "listAuthorities": Sent(),
+    "createAuthority": Sent(
+        {
+            "name": "lake",
+            "prefix": "s3://lake",
+            "method": {"kind": "s3", "access-key-id": "AKIA"},
+            "secrets": {"secret-access-key": "hidden"},
+        }
+    ),
+    "loadAuthority": Sent(),
+    "updateAuthority": Sent({"enabled": False}),
+    "dropAuthority": Sent(),
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from floecat.credentials.secrets import SecretLostError, open_encryption, require_keys
+from floecat.credentials.secrets import SecretsError, open_encryption, require_keys
 from floecat.errors import SettingsError
 from floecat.settings import SecretSettings, Settings, StoreSettings
 
@@ -28,17 +28,17 @@ def test_a_secret_is_read_with_its_key_and_of_its_row_alone() -> None:
     assert SECRET not in base64.b64decode(sealed).decode("latin-1")
     assert sealed != encryption.encrypt(SECRET, "row")
     assert encryption.decrypt(sealed, "row") == SECRET
-    with pytest.raises(SecretLostError, match="damaged"):
+    with pytest.raises(SecretsError, match="damaged"):
         encryption.decrypt(sealed, "another row")
-    with pytest.raises(SecretLostError, match=r"with a key that is not in floecat\.secrets\.keys"):
+    with pytest.raises(SecretsError, match=r"with a key that is not in floecat\.secrets\.keys"):
         open_encryption(shared(NEW)).decrypt(sealed, "row")
-    with pytest.raises(SecretLostError, match="which is not set"):
+    with pytest.raises(SecretsError, match="which is not set"):
         open_encryption(shared()).decrypt(sealed, "row")
 
 
 @pytest.mark.parametrize("damage", ["", "?", "AAAA", "ü", "A" * 60])
 def test_a_damaged_text_is_an_error_that_says_so(damage: str) -> None:
-    with pytest.raises(SecretLostError):
+    with pytest.raises(SecretsError):
         open_encryption(shared(OLD)).decrypt(damage, "row")
 
 
@@ -47,7 +47,7 @@ def test_each_byte_of_an_encrypted_text_counts() -> None:
     sealed = base64.b64decode(encryption.encrypt(SECRET, "row"))
     for place in range(len(sealed)):
         changed = sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :]
-        with pytest.raises(SecretLostError):
+        with pytest.raises(SecretsError):
             encryption.decrypt(base64.b64encode(changed).decode(), "row")
 
 
@@ -73,14 +73,14 @@ def test_a_store_for_several_machines_needs_keys() -> None:
     require_keys(Settings())
     with pytest.raises(SettingsError, match=r"floecat\.secrets\.keys is not set.*openssl rand -base64 32"):
         require_keys(shared())
-    with pytest.raises(SettingsError, match="openssl"):
+    with pytest.raises(SecretsError, match="openssl"):
         open_encryption(shared()).encrypt(SECRET, "row")
 
 
 def test_the_key_file_is_made_with_the_first_secret(tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path))
     require_keys(settings)
-    with pytest.raises(SecretLostError, match="not in"):
+    with pytest.raises(SecretsError, match="not in"):
         open_encryption(settings).decrypt("AAAA", "row")
     assert list(tmp_path.iterdir()) == []
     sealed = open_encryption(settings).encrypt(SECRET, "row")
@@ -88,10 +88,17 @@ def test_the_key_file_is_made_with_the_first_secret(tmp_path: Path) -> None:
     assert (file.name, file.stat().st_mode & 0o777) == ("secrets.key", 0o600)
     assert open_encryption(settings).decrypt(sealed, "row") == SECRET
     file.unlink()
-    with pytest.raises(SecretLostError, match=f"key that is not in {file}"):
+    with pytest.raises(SecretsError, match=r"key that is not in the file secrets\.key of the data folder"):
         open_encryption(settings).decrypt(sealed, "row")
-    file.write_text("")
-    with pytest.raises(SettingsError, match=f"{file}: a key is malformed"):
+    for damage in ("", "ü", "AAAA"):
+        file.write_text(damage)
+        with pytest.raises(SecretsError, match=r"secrets\.key of the data folder: a key is malformed"):
+            open_encryption(settings).encrypt(SECRET, "row")
+
+
+def test_a_key_file_that_cannot_be_made_is_an_error_that_says_so(tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path / "missing"))
+    with pytest.raises(SecretsError, match=r"cannot be read or made in the file secrets\.key"):
         open_encryption(settings).encrypt(SECRET, "row")
 
 

@@ -1,0 +1,1 @@
+"""Storage authorities over HTTP."""

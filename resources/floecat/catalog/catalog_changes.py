@@ -10,6 +10,7 @@ from floecat.auth.authorizer import Privilege
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.property_bounds import check_property_bytes
 from floecat.clock import Clock
+from floecat.credentials.authority_service import AuthorityService
 from floecat.entries.calls import Call, Catalog
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.names import protected
@@ -38,6 +39,7 @@ class CatalogChanges:
         transactions: ConfirmedTransactions,
         clock: Clock,
         catalogs: CatalogService,
+        authorities: AuthorityService,
         keys: IdempotencyKeys,
         *,
         shared_locations: Sequence[str],
@@ -48,6 +50,7 @@ class CatalogChanges:
 
         Args:
             catalogs: finds catalogs.
+            authorities: make keys for what lies below their prefixes.
             keys: claims the keys of requests.
             shared_locations: those that every catalog may use.
             addable_locations: those below which anyone who manages a catalog may add one to it.
@@ -56,6 +59,7 @@ class CatalogChanges:
         self._transactions = transactions
         self._clock = clock
         self._catalogs = catalogs
+        self._authorities = authorities
         self._keys = keys
         self._shared = tuple(shared_locations)
         self._addable = AllowedLocations(addable_locations)
@@ -78,7 +82,8 @@ class CatalogChanges:
         Raises:
             BadRequestError: a location is malformed, is in both lists, or is to be removed and not there;
                 or there would be too many.
-            ForbiddenError: the principal may not manage the catalog.
+            ForbiddenError: the principal may not manage the catalog, or not use the storage authority of an
+                added location.
             LocationNotAllowedError: a location may not be added.
             ConflictError: a table, a view, a connector or an unfinished job lies in a removed location, and
                 in no other of the catalog. The message has their numbers.
@@ -87,6 +92,8 @@ class CatalogChanges:
         call.check((Privilege.MANAGE_CATALOG, call.on_catalog()))
         check = normalize_location if anywhere else self._addable.check
         added = [str(check(location)) for location in add]
+        if added:
+            self._authorities.check_use(call.principal, call.authorizer, added)
         removed = [str(normalize_location(location)) for location in remove]
         if both := set(added) & set(removed):
             raise BadRequestError(f"Invalid locations: added and removed: {', '.join(sorted(both))}")

@@ -11,6 +11,7 @@ from floecat.auth.authorizer import Authorizer, Privilege, Securable, check_allo
 from floecat.auth.principals import Principal
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.property_bounds import check_property_bytes
+from floecat.credentials.authority_service import AuthorityService
 from floecat.entries.calls import Catalog, Page
 from floecat.errors import BadRequestError
 from floecat.fileio.locations import AllowedLocations
@@ -35,6 +36,7 @@ class CatalogDirectory:
         self,
         catalogs: CatalogService,
         authorizer: Authorizer,
+        authorities: AuthorityService,
         *,
         addable_locations: Sequence[str],
         most_locations: int,
@@ -44,11 +46,13 @@ class CatalogDirectory:
         Args:
             catalogs: makes and finds catalogs.
             authorizer: decides who may create and see which.
+            authorities: make keys for what lies below their prefixes.
             addable_locations: those below which the locations of a new catalog must lie.
             most_locations: allowed locations of a catalog.
         """
         self._catalogs = catalogs
         self._authorizer = authorizer
+        self._authorities = authorities
         self._addable = AllowedLocations(addable_locations)
         self._most = most_locations
 
@@ -75,7 +79,8 @@ class CatalogDirectory:
         Raises:
             BadRequestError: the name or a location is malformed, there are too many, properties are too
                 large, or files cannot be written there.
-            ForbiddenError: the principal may not create the catalog.
+            ForbiddenError: the principal may not create the catalog, or not use the storage authority of a
+                location.
             LocationNotAllowedError: a location is not below those that may be added.
             AlreadyExistsError: the account has a catalog of this name.
         """
@@ -86,8 +91,10 @@ class CatalogDirectory:
                 f"A catalog may have {self._most} allowed locations (floecat.limits.catalog-locations)"
             )
         check_property_bytes(wanted.properties, process_bounds.limits.namespace_property_bytes)
-        for location in (wanted.storage_location, *wanted.allowed_locations):
+        locations = (wanted.storage_location, *wanted.allowed_locations)
+        for location in locations:
             self._addable.check(location)
+        self._authorities.check_use(principal, self._authorizer, locations)
         return self._catalogs.create(
             principal.account_id,
             wanted.name,

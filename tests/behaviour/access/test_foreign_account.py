@@ -55,6 +55,9 @@ def ids(settings: Settings, client: TestClient, owner: dict[str, str]) -> dict[s
     post(f"{managed}/namespaces/inner/tables", registered)
     connector = {"name": "lake", "kind": "delta", "location": f"file://{warehouse}/{SECRET}-lake"}
     post(f"{managed}/connectors", connector)
+    method = {"kind": "s3", "access-key-id": f"AKIA{SECRET}"}
+    authority = {"name": "known-authority", "prefix": f"s3://{SECRET}", "method": method}
+    post("/management/v1/authorities", {**authority, "secrets": {"secret-access-key": SECRET}})
     post("/management/v1/roles", {"name": ROLE})
     post(f"/management/v1/roles/{ROLE}/members", {"add": [f"group:{SECRET}"]})
     privileges = {
@@ -77,6 +80,7 @@ def ids(settings: Settings, client: TestClient, owner: dict[str, str]) -> dict[s
         "job": captures[0]["id"],  # type: ignore[index]
         "purge": purges[0]["id"],
         "connector": "lake",
+        "authority": "known-authority",
         "account": str(settings.gateway.default_account_id),
         "principal": ADMIN,
         "role": ROLE,
@@ -111,7 +115,7 @@ def test_an_operator_of_another_account_sees_and_changes_nothing(
         # what the request itself said is no news
         assert account in url or account not in text, (operation, text)
         names = {name for name in ids if f"{{{name}:" in path}
-        if names & {"plan-id", "capture", "job", "purge", "connector", "account", "role"}:
+        if names & {"plan-id", "capture", "job", "purge", "connector", "account", "role", "authority"}:
             assert answer.status_code in (403, 404), (operation, answer.status_code, text)
         if catalog == "floecat" and ("{prefix:" in path or "{catalog:" in path):
             assert answer.status_code in (403, 404), (operation, answer.status_code, text)

@@ -93,7 +93,7 @@ class CatalogChanges:
         check = normalize_location if anywhere else self._addable.check
         added = [str(check(location)) for location in add]
         if added:
-            self._authorities.check_use(call.principal, call.authorizer, added)
+            self._authorities.check_use(call, added)
         removed = [str(normalize_location(location)) for location in remove]
         if both := set(added) & set(removed):
             raise BadRequestError(f"Invalid locations: added and removed: {', '.join(sorted(both))}")

@@ -7,6 +7,7 @@ from itertools import compress
 
 import msgspec
 
+from floecat.auth.actors import Actor
 from floecat.auth.authorizer import Authorizer, Privilege, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.catalog.catalogs import CatalogService
@@ -94,7 +95,7 @@ class CatalogDirectory:
         locations = (wanted.storage_location, *wanted.allowed_locations)
         for location in locations:
             self._addable.check(location)
-        self._authorities.check_use(principal, self._authorizer, locations)
+        self._authorities.check_use(Actor(principal, self._authorizer), locations)
         return self._catalogs.create(
             principal.account_id,
             wanted.name,

@@ -112,6 +112,7 @@ def open_catalog(
             parts.transactions,
             parts.clock,
             catalogs,
+            credentials.authorities,
             parts.keys,
             shared_locations=settings.storage.allowed_locations,
             addable_locations=settings.storage.addable_locations,
@@ -120,6 +121,7 @@ def open_catalog(
         directory=CatalogDirectory(
             catalogs,
             access.authorizer,
+            credentials.authorities,
             addable_locations=settings.storage.addable_locations,
             most_locations=settings.limits.catalog_locations,
         ),

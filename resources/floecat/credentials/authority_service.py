@@ -11,8 +11,7 @@ import uuid_utils.compat as uuids
 
 from floecat.access.changes import ACCOUNT, AccessChanges
 from floecat.auth.actors import Actor
-from floecat.auth.authorizer import Authorizer, Privilege, check_allowed
-from floecat.auth.principals import Principal
+from floecat.auth.authorizer import Privilege
 from floecat.credentials.authorities import HiddenSecrets, KeyMethod, Secrets, StorageAuthority
 from floecat.credentials.authority_rules import BorrowedPower, check_authority, check_secrets
 from floecat.credentials.authority_secrets import AuthoritySecrets
@@ -218,22 +217,21 @@ class AuthorityService:
                 count += 1
         return count, lost
 
-    def check_use(self, principal: Principal, authorizer: Authorizer, locations: Iterable[str]) -> None:
+    def check_use(self, actor: Actor, locations: Iterable[str]) -> None:
         """Refuses a catalog locations for which an authority of its account would make keys.
 
         Args:
-            principal: who gives them to the catalog.
-            authorizer: is asked.
+            actor: who gives them to the catalog.
             locations: below the prefix of an authority, or above it.
 
         Raises:
-            ForbiddenError: the principal may not use authorities.
+            ForbiddenError: the actor may not use authorities.
         """
         places = [normalize_location(each) for each in locations]
         with self._changes.store.read() as conn:
-            prefixes = [each.prefix for each in _of_account(conn, principal.account_id)]
+            prefixes = [each.prefix for each in _of_account(conn, actor.account_id)]
         if any(one.contains(other) or other.contains(one) for one in prefixes for other in places):
-            check_allowed(authorizer, principal, [(Privilege.USE_AUTHORITY, ACCOUNT)])
+            actor.check((Privilege.USE_AUTHORITY, ACCOUNT))
 
 
 def _of_account(conn: Connection, account_id: UUID) -> list[StorageAuthority]:

@@ -12,6 +12,7 @@ import pytest
 from floecat.auth.actors import Actor
 from floecat.auth.authorizer import AllowAll, Check, Privilege
 from floecat.auth.principals import Principal
+from floecat.catalog.catalog_directory import CatalogDirectory, NewCatalog
 from floecat.credentials.authorities import AdlsMethod, GcsMethod, StorageAuthority
 from floecat.credentials.authority_service import AuthorityUpdate
 from floecat.credentials.keys import AuthorityError
@@ -339,3 +340,32 @@ def test_privileges_are_asked_for(kernel: Kernel, actor: Actor) -> None:
     for read in (lambda: service.get(stranger, "lake"), lambda: service.page(stranger)):
         with pytest.raises(ForbiddenError, match="read_authorities on the account"):
             read()
+
+
+def test_a_catalog_gets_locations_of_an_authority_from_who_may_use_it(kernel: Kernel, actor: Actor) -> None:
+    kernel.credentials.authorities.create(actor, wanted(enabled=False))
+    stranger = Actor(actor.principal, Only(Privilege.USE_AUTHORITY))
+    use = kernel.credentials.authorities.check_use
+    for near in ("s3://lake", "s3a://lake/tables/", "s3://lake/tables/a"):
+        with pytest.raises(ForbiddenError, match="use_authority on the account"):
+            use(stranger, ["s3://pond", near])
+        use(actor, [near])
+    use(stranger, ["s3://pond", "s3://lake/tables2", "gs://lake/tables"])
+    # where a catalog is created, and where it gets more
+    directory = CatalogDirectory(
+        kernel.catalog.catalogs,
+        stranger.authorizer,
+        kernel.credentials.authorities,
+        addable_locations=["s3://lake"],
+        most_locations=10,
+    )
+    for locations in (("s3://lake/tables/a", ()), ("s3://lake/b", ("s3://lake/tables/a",))):
+        with pytest.raises(ForbiddenError, match="use_authority"):
+            directory.create(stranger.principal, NewCatalog("theirs", *locations))
+    call = kernel.catalog.calls.open(actor.principal, "floecat")
+    with pytest.raises(ForbiddenError, match="use_authority"):
+        kernel.catalog.changes.update(
+            msgspec.structs.replace(call, authorizer=stranger.authorizer), add=["s3://lake/tables/a"]
+        )
+    changed = kernel.catalog.changes.update(call, add=["s3://lake/tables/a"])
+    assert changed.allowed_locations == ("s3://lake/tables/a",)

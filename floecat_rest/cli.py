@@ -67,6 +67,11 @@ _PLACES: Final = {
         "app",
         "Connectors: locations outside the catalog that are scanned for tables.",
     ),
+    "authority": _Place(
+        "catalogs.authority",
+        "app",
+        "Storage authorities: they make keys for clients, each for one table and an hour.",
+    ),
     "job": _Place(
         "jobs.job",
         "app",

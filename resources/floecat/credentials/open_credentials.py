@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from floecat.access.changes import AccessChanges
 from floecat.credentials.authorities import AuthorityKind
+from floecat.credentials.authority_check import AuthorityTrial
 from floecat.credentials.authority_rules import BorrowedPower
 from floecat.credentials.authority_secrets import AuthoritySecrets
 from floecat.credentials.authority_service import AuthorityService
@@ -35,7 +36,7 @@ class CredentialServices:
         known: the authorities of each account.
         secrets: those of authorities.
         authorities: changes and lists authorities.
-        makers: make keys, by the kind of the authority.
+        trial: tries what the keys of an authority open.
         keys: keys of authorities.
         vending: adds keys to answers.
     """
@@ -44,7 +45,7 @@ class CredentialServices:
     known: KnownAuthorities
     secrets: AuthoritySecrets
     authorities: AuthorityService
-    makers: Mapping[AuthorityKind, KeyMaker]
+    trial: AuthorityTrial
     keys: KeyCache
     vending: Vending
 
@@ -79,7 +80,7 @@ def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChang
         known,
         secrets,
         AuthorityService(changes, secrets, BorrowedPower(settings.storage)),
-        makers,
+        AuthorityTrial(secrets, makers, service),
         keys,
         Vending(parts.store, parts.overlaps, known, keys),
     )

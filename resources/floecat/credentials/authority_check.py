@@ -51,13 +51,18 @@ _ADVICE: Final[tuple[tuple[str, str], ...]] = (
         "the role does not trust the issuer or the audience of the token",
     ),
     (
-        r"refuses.*(AccessDenied|not authorized)",
+        r"STS refuses \(.*(AccessDenied|not authorized)",
         "the trust policy of the role does not name who asks (or not its external id), or who asks lacks the"
         " right sts:AssumeRole (with names-principals also sts:TagSession)",
     ),
+    (
+        r"Storage refuses",
+        "the permission policy of the role does not allow this here, or the bucket is not there or is"
+        " somebody else's",
+    ),
     (r"NoSuchBucket", "there is no such bucket at this endpoint: look at the prefix and the option endpoint"),
     (
-        r"does not answer|did not answer|Storage failed",
+        r"does not answer|did not answer|Storage failed at",
         "nothing answers there: look at the options endpoint and sts-endpoint, and at the network",
     ),
 )
@@ -97,6 +102,7 @@ class AuthorityTrial:
         # the name of one begins with that of the other: keys that take names for beginnings would open both
         own, beside = (f"{authority.prefix}/floecat-check-{id}{suffix}" for suffix in ("", "-beside"))
         made: dict[str, FileIO] = {}
+        wrote: list[tuple[FileIO, str]] = []
 
         def keys(name: str, location: str, *, may_write: bool) -> None:
             scope = KeyScope((normalize_location(location),), may_write)
@@ -104,11 +110,15 @@ class AuthorityTrial:
             found = self._makers[authority.method.kind].make(authority, secrets, scope)
             made[name] = self._files(authority.method, found.config)
 
+        def write(name: str, folder: str) -> None:
+            _write(made[name], folder)
+            wrote.append((made[name], folder))
+
         makes: list[_Action] = [
             ("makes keys to write", lambda: keys("writer", own, may_write=True)),
             ("makes keys to read", lambda: keys("reader", own, may_write=False)),
             ("makes keys for a place beside", lambda: keys("other", beside, may_write=True)),
-            ("writes beside with those", lambda: _write(made["other"], beside)),
+            ("writes beside with those", lambda: write("other", beside)),
         ]
         refused: list[_Action] = [
             ("keys to read do not write", lambda: _write(made["reader"], own, "second")),
@@ -122,7 +132,7 @@ class AuthorityTrial:
             yield TrialStep("has no role: signs requests, and makes no keys")
             makes, refused = [("has keys", lambda: made.update(self._own(authority)))], []
         works: list[_Action] = [
-            ("writes", lambda: _write(made["writer"], own)),
+            ("writes", lambda: write("writer", own)),
             ("reads", lambda: _read(made["reader"], own)),
             ("lists", lambda: _list(made["reader"], own)),
         ]
@@ -133,9 +143,8 @@ class AuthorityTrial:
                 break
         else:
             yield from (_refused(what, action) for what, action in refused)
-        left = [(made[name], place) for name, place in (("writer", own), ("other", beside)) if name in made]
-        if left:
-            yield _worked("deletes what it wrote", lambda: _delete(left))
+        if wrote:
+            yield _worked("deletes what it wrote", lambda: _delete(wrote))
 
     def _files(self, method: KeyMethod, config: Mapping[str, str]) -> FileIO:
         """Storage as clients reach it with keys."""

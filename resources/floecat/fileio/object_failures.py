@@ -91,7 +91,8 @@ def object_failure(error: BaseException, location: Location, *, reading: bool = 
         return AlreadyExistsError(f"File already exists: {location}")
     if kind is FailureKind.BAD_NAME:
         return BadRequestError(f"No file can have the location {location}")
-    if kind is FailureKind.REFUSED:
+    # a bulk request is answered for each file
+    if kind is FailureKind.REFUSED or "<Code>AccessDenied</Code>" in text or "(code: AccessDenied)" in text:
         return StorageRefusedError(f"Storage refuses access to {location}{_detail(text)}")
     if kind is FailureKind.TIMED_OUT:
         return StorageUnavailableError(f"Storage did not answer in time: {location}")

@@ -152,13 +152,22 @@ def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
                 yield " ".join((*path, name)), command
 
 
+_NAMES = {
+    "catalog": "floecat",
+    "view": "inner.report",
+    "connector": "lake",
+    "authority": "known-authority",
+}
+
+
 def _values(command: str, ids: Mapping[str, str], place: str, file: str) -> Mapping[str, str]:
     """Values of arguments by name: names and ids of what the other account has."""
     group, _, action = command.partition(" ")
-    name = {"catalog": "floecat", "view": "inner.report", "connector": "lake"}.get(group, "inner.events")
+    name = _NAMES.get(group, "inner.events")
     return {
         "name": "new" if action == "register-delta" else name,
         "location": place,
+        "prefix": "s3://lake",
         "id": ids[group if group in ids else "job"],
         "ids": ids[group if group in ids else "job"],
         "principal": ADMIN,

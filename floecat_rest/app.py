@@ -32,6 +32,7 @@ from floecat_rest.iceberg.namespaces import (
 )
 from floecat_rest.iceberg.oauth import OAuthController
 from floecat_rest.iceberg.scan_planning import PlanController, PlansController, ScanTasksController
+from floecat_rest.iceberg.signing import SignController
 from floecat_rest.iceberg.tables import (
     RegisterTableController,
     RenameTableController,
@@ -112,6 +113,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     TablesController,
     TableController,
     UnregisterTableController,
+    SignController,
     RegisterTableController,
     RenameTableController,
     MetricsController,

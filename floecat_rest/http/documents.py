@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from floecat.compression.pieces import Piece, gzip_member
-from floecat.entries.calls import Labels, VendedCredential
+from floecat.entries.calls import Labels, LoadedTable, VendedCredential
 from floecat.memory_budget import LruCache
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ __all__ = [
     "Documents",
     "SpelledName",
     "accepts_gzip",
+    "client_config",
     "credentials_json",
-    "refresh_config",
 ]
 
 _JOIN_BELOW_BYTES = 64 << 10
@@ -172,6 +172,13 @@ _REFRESH = {
     "wa": "adls.refresh-credentials-endpoint",
 }
 """Settings of Iceberg's file IO that name the route of new keys, by the first letters of a scheme."""
+_SIGNS = {
+    "s3.remote-signing-enabled": "true",
+    "s3.signer": "S3V4RestSigner",
+    "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+}
+_SIGNERS = ("s3.signer.endpoint", "signer.endpoint")
+"""Settings that name the route of signatures; newer clients in Java know it themselves."""
 
 
 def _parts(
@@ -195,14 +202,21 @@ def credentials_json(credentials: Sequence[VendedCredential]) -> bytes:
     return b'"storage-credentials":' + msgspec.json.encode(credentials)
 
 
-def refresh_config(credentials: Sequence[VendedCredential], table_path: str) -> Mapping[str, str]:
-    """Tells clients where to get new keys.
+def client_config(table: LoadedTable, path: str) -> Mapping[str, str]:
+    """The configuration of a table for clients, with where they get new keys, or have requests signed.
+
+    The places are relative to the URI of the catalog. PyIceberg has requests signed with fsspec alone.
 
     Args:
-        table_path: path of the table, as the client spells it.
+        path: path of the table, as the client spells it.
     """
-    endpoint = f"{table_path.lstrip('/')}/credentials"
-    return {_REFRESH[each.prefix[:2]]: endpoint for each in credentials}
+    place = path.lstrip("/")
+    config = {**table.config}
+    for each in table.storage_credentials:
+        config[_REFRESH[each.prefix[:2]]] = f"{place}/credentials"
+    if table.signs:
+        config |= {**_SIGNS, **{name: f"{place}/sign" for name in _SIGNERS}}
+    return config
 
 
 def _key(parts: Sequence[Piece], kept_as: str, mode: str) -> Hashable:

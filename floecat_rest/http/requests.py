@@ -32,7 +32,7 @@ from floecat.iceberg.values.json_checks import check_elements, check_json
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.runtime import Kernel
-from floecat_rest.http.documents import DocumentResponse, Documents, refresh_config
+from floecat_rest.http.documents import DocumentResponse, Documents, client_config
 from floecat_rest.http.errors import UnsupportedMediaTypeError
 from floecat_rest.process.admission import AdmittedRequest
 from floecat_rest.process.services import Services
@@ -265,7 +265,7 @@ class CatalogRequest(Request[Principal, None, Any]):
             table.pieces,
             table.metadata_location,
             self.header(b"accept-encoding"),
-            config={**table.config, **refresh_config(credentials, path)} if with_config else None,
+            config=client_config(table, path) if with_config else None,
             labels=table.labels,
             etag=table.etag,
             kept_as=table.etag,

@@ -17,7 +17,7 @@ from litestar.enums import ScopeType
 from floecat.catalog.load_table import SnapshotsMode
 from floecat.errors import FloecatError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat_rest.http.documents import refresh_config
+from floecat_rest.http.documents import client_config
 from floecat_rest.http.errors import answer_error
 from floecat_rest.http.requests import HttpServices, header_of, list_of
 
@@ -85,7 +85,7 @@ class FastLoadAnswers:
             table.pieces,
             table.metadata_location,
             header_of(headers, b"accept-encoding"),
-            config={**table.config, **refresh_config(table.storage_credentials, scope["path"])},
+            config=client_config(table, scope["path"]),
             labels=table.labels,
             etag=table.etag,
             mode=mode,

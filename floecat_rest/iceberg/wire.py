@@ -5,7 +5,7 @@ Some bodies are structs of the kernel: `CreateTable`, `CreateView`, `PlanTableSc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -29,6 +29,8 @@ __all__ = [
     "RegisterTableRequest",
     "RegisterViewRequest",
     "RenameTableRequest",
+    "SignRequest",
+    "SignedRequestResponse",
     "TableChangeRequest",
     "UpdateNamespacePropertiesRequest",
     "WireIdentifier",
@@ -134,6 +136,24 @@ class RegisterTableRequest(msgspec.Struct, rename="kebab"):
     overwrite: bool | None = None
     properties: dict[str, str] | None = None
     """Access to the storage of the metadata file, for this one read. Not in the specification."""
+
+
+class SignRequest(msgspec.Struct):
+    """A request to object storage that is to be signed (`RemoteSignRequest`)."""
+
+    uri: str
+    method: str
+    region: str
+    headers: dict[str, list[str]]
+    body: str | None = None
+    provider: str = "s3"
+
+
+class SignedRequestResponse(msgspec.Struct):
+    """What a client changes in its request (`RemoteSignResult`)."""
+
+    uri: str
+    headers: Mapping[str, Sequence[str]]
 
 
 class CommitViewRequest(msgspec.Struct):

@@ -196,6 +196,7 @@ class TableLoader:
             table_uuid=table_uuid,
             labels=entry.labels,
             storage_credentials=vended.credentials,
+            signs=vended.signs,
         )
 
     def loaded(self, catalog: Catalog, metadata: TableMetadata, state: EntryState | None) -> LoadedTable:
@@ -234,6 +235,7 @@ class TableLoader:
             etag=table.etag and _with_keys(table.etag, vended),
             config=_config(vended.config, table.config.get(SCAN_PLANNING_MODE)),
             storage_credentials=vended.credentials,
+            signs=vended.signs and table.metadata_location is not None,
         )
 
     def credentials(self, call: Call, identifier: TableIdentifier) -> Sequence[VendedCredential]:

@@ -92,10 +92,10 @@ class AwsKeyMaker:
         from botocore.awsrequest import AWSRequest
 
         request = AWSRequest("POST", url, {"content-type": _FORM}, urlencode(form).encode())
-        SigV4Auth(self._own(authority, secrets), "sts", region).add_auth(request)
+        SigV4Auth(self.own(authority, secrets), "sts", region).add_auth(request)
         return dict(request.headers.items())
 
-    def _own(self, authority: StorageAuthority, secrets: Secrets) -> Any:
+    def own(self, authority: StorageAuthority, secrets: Secrets) -> Any:
         """The long-lived keys that sign the request."""
         from botocore.credentials import ReadOnlyCredentials
         from botocore.exceptions import BotoCoreError

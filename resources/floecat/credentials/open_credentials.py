@@ -19,6 +19,7 @@ from floecat.credentials.keys import KeyMaker
 from floecat.credentials.known_authorities import KnownAuthorities
 from floecat.credentials.posts import Poster
 from floecat.credentials.secrets import Encryption, open_encryption
+from floecat.credentials.signing import Signing
 from floecat.credentials.vending import Vending
 from floecat.entries.open_entries import EntryParts
 from floecat.settings import Settings
@@ -39,6 +40,7 @@ class CredentialServices:
         trial: tries what the keys of an authority open.
         keys: keys of authorities.
         vending: adds keys to answers.
+        signing: signs requests of clients.
     """
 
     encryption: Encryption
@@ -48,6 +50,7 @@ class CredentialServices:
     trial: AuthorityTrial
     keys: KeyCache
     vending: Vending
+    signing: Signing
 
 
 def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChanges) -> CredentialServices:
@@ -62,8 +65,9 @@ def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChang
     known = KnownAuthorities(parts.store)
     poster = Poster(timeout_s=own.timeout_ms / 1000)
     service = object_store_options(settings.storage)
+    aws = AwsKeyMaker(poster, service, own.web_identity_token_file)
     makers: Mapping[AuthorityKind, KeyMaker] = {
-        "s3": AwsKeyMaker(poster, service, own.web_identity_token_file),
+        "s3": aws,
         "gcs": GoogleKeyMaker(poster, service.gcs),
         "adls": AzureKeyMaker(poster, service.adls),
     }
@@ -75,6 +79,7 @@ def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChang
         calls_at_once=own.calls_at_once,
         timeout_s=own.timeout_ms / 1000,
     )
+    vending = Vending(parts.store, parts.overlaps, known, keys)
     return CredentialServices(
         encryption,
         known,
@@ -82,5 +87,6 @@ def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChang
         AuthorityService(changes, secrets, BorrowedPower(settings.storage)),
         AuthorityTrial(secrets, makers, service),
         keys,
-        Vending(parts.store, parts.overlaps, known, keys),
+        vending,
+        Signing(parts.entries, vending, keys, aws, secrets.of),
     )

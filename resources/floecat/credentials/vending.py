@@ -84,6 +84,8 @@ class Vended(NamedTuple):
     credentials: tuple[VendedCredential, ...] = ()
     tag: str = ""
     """Tells this from what others are told; empty where all are told the same."""
+    signs: bool = False
+    """Whether the client has its requests signed (`Signing`)."""
 
 
 class Vending:
@@ -116,7 +118,7 @@ class Vending:
         """
         known = self._known.of(call.account_id, table.access_version)
         vended = _vended(call, table, known, self._keys.in_memory)
-        if vended is None and self._holds_others(call, table):
+        if vended is None and self.holds_others(call, table):
             config, _ = _client_config(call, table.location, known)
             return Vended({**config, NO_CREDENTIALS: _OVERLAPS}, tag="0")
         return vended or cast("Vended", _vended(call, table, known, self._keys.get))
@@ -135,7 +137,12 @@ class Vending:
         """What the authorities open of a table, for a caller who may read it."""
         return _scopes(call, table, self._known.of(call.account_id, table.access_version))
 
-    def _holds_others(self, call: Call, table: TablePlaces) -> bool:
+    def signed_scopes(self, call: Call, table: TablePlaces) -> list[ScopedAuthority]:
+        """The same of the authorities that sign requests, with a role or without."""
+        return _scopes(call, table, self._known.of(call.account_id, table.access_version), _signs)
+
+    def holds_others(self, call: Call, table: TablePlaces) -> bool:
+        """Whether another table or view lies in the locations of this one."""
         with self._store.read() as conn:
             locations = map(str, _locations(call, table).values())
             return self._overlaps.others_inside(conn, call.catalog, table.entry_id, locations)
@@ -151,7 +158,8 @@ def _vended(
     config, main = _client_config(call, table.location, known)
     scopes = _scopes(call, table, known) if known and "keys" in call.delegation else ()
     if not scopes:
-        return Vended(config)
+        signs = "signing" in call.delegation and main is not None and _signs(main)
+        return Vended(config, tag="signed" if signs else "", signs=signs)
     credentials: list[VendedCredential] = []
     digest = blake2b(f"{call.principal.name}|{table.may_write}".encode(), digest_size=16)
     for authority, scope, prefixes in scopes:
@@ -190,11 +198,16 @@ def _prefixes(locations: tuple[str, ...], authorities: int) -> list[str]:
     return [common[: common.rfind("/") + 1] or common]
 
 
-def _scopes(call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...]) -> list[ScopedAuthority]:
+def _scopes(
+    call: Call,
+    table: TablePlaces,
+    known: tuple[StorageAuthority, ...],
+    serves: Callable[[StorageAuthority], bool] | None = None,
+) -> list[ScopedAuthority]:
     found: dict[UUID, tuple[StorageAuthority, dict[Location, str]]] = {}
     for spelled, location in _locations(call, table).items():
         authority = authority_of(known, location)
-        if authority is None or not _makes_keys(authority):
+        if authority is None or not (serves or _makes_keys)(authority):
             continue
         _, spellings = found.setdefault(authority.id, (authority, {}))
         spellings.setdefault(location, spelled)
@@ -220,6 +233,10 @@ def _scopes(call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...])
 
 def _makes_keys(authority: StorageAuthority) -> bool:
     return not isinstance(authority.method, S3Method) or authority.method.role_arn is not None
+
+
+def _signs(authority: StorageAuthority) -> bool:
+    return isinstance(authority.method, S3Method)
 
 
 def _locations(call: Call, table: TablePlaces) -> dict[str, Location]:

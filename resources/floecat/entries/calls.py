@@ -171,6 +171,8 @@ class LoadedTable(msgspec.Struct, frozen=True):
     labels: Labels | None = None
     storage_credentials: Sequence[VendedCredential] = ()
     """Keys, which `config` has too then; never kept or logged."""
+    signs: bool = False
+    """Whether the client has its requests to the storage signed."""
 
     def __repr__(self) -> str:
         """Without document and keys."""

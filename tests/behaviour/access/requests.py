@@ -72,6 +72,9 @@ REQUESTS: Mapping[str, Sent] = {
     "updateTable": Sent({"requirements": [], "updates": []}),
     "dropTable": Sent(of={"table": "gone"}),
     "unregisterTable": Sent(of={"table": "gone"}),
+    "signRequest": Sent(
+        {"region": "us-east-1", "uri": "https://s3.amazonaws.com/b/k", "method": "GET", "headers": {}}
+    ),
     "registerTable": Sent({"name": "orders", "metadata-location": f"{PLACE}/metadata.json"}),
     "renameTable": Sent({"source": _NAMES, "destination": {"namespace": ["inner"], "name": "other"}}),
     "reportMetrics": Sent(

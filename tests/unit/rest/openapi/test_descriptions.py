@@ -53,6 +53,7 @@ BODIES = {
         {"table-changes": [{"identifier": {"namespace": ["sales"], "name": "orders"}} | PROPERTIES]}
     ],
     "reportMetrics": [{"report-type": "unknown"}],
+    "signRequest": [{"region": "r", "uri": "https://s3.amazonaws.com/b/k", "method": "GET", "headers": {}}],
     "getToken": [{}],
     "updateCatalog": [{}],
 }
@@ -83,6 +84,8 @@ FAILED = {
     "renameView",
     "reportMetrics",
     "getToken",
+    # no storage authority signs
+    "signRequest",
     # its example names a bucket
     "putIndexArtifacts",
 }

@@ -586,6 +586,7 @@ def test_operations_that_may_wait_for_storage():
         "replaceConstraints",
         "replaceView",
         "scanConnector",
+        "signRequest",
         "unregisterTable",
         "updateTable",
     }

@@ -1,0 +1,135 @@
+"""Signs requests of clients to S3, one by one: a client then needs no key, and each request is checked.
+
+The keys that sign are cut to the table where the authority has a role, and else its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from floecat.auth.authorizer import Privilege
+from floecat.credentials.authorities import S3Method, Secrets, StorageAuthority
+from floecat.credentials.aws_keys import DEFAULT_REGION, AwsKeyMaker
+from floecat.credentials.key_cache import KeyCache
+from floecat.credentials.s3_requests import S3Request, UnderstoodRequest, understood
+from floecat.credentials.vending import ScopedAuthority, TablePlaces, Vending
+from floecat.entries.calls import Call
+from floecat.entries.lookup import Entries
+from floecat.entries.names import missing_table
+from floecat.errors import BadRequestError, ForbiddenError
+from floecat.fileio.locations import Location
+from floecat.identifiers.namespace import TableIdentifier
+
+__all__ = ["SignedRequest", "Signing"]
+
+
+class SignedRequest(NamedTuple):
+    """A request as it is to be sent."""
+
+    uri: str
+    headers: Mapping[str, Sequence[str]]
+    """Headers that are added to those of the client."""
+    may_be_kept: bool
+    """Whether the client may send it again, for other ranges of the same object."""
+
+
+class Signing:
+    """Signs what a caller may do with a table. Thread-safe."""
+
+    def __init__(
+        self,
+        entries: Entries,
+        vending: Vending,
+        keys: KeyCache,
+        aws: AwsKeyMaker,
+        secrets: Callable[[StorageAuthority], Secrets],
+    ) -> None:
+        """Wires the service.
+
+        Args:
+            entries: look-ups by name.
+            vending: knows which authority is responsible for a table.
+            keys: keys of authorities with a role.
+            aws: finds the own keys of others.
+            secrets: reads what an authority keeps secret.
+        """
+        self._entries = entries
+        self._vending = vending
+        self._keys = keys
+        self._aws = aws
+        self._secrets = secrets
+
+    def sign(self, call: Call, identifier: TableIdentifier, request: S3Request) -> SignedRequest:
+        """Signs a request about files of a table.
+
+        Raises:
+            BadRequestError: the request is malformed, or too large, or no authority is responsible.
+            ForbiddenError: the principal may not read the table, or not write it. Or the request is about
+                other objects, or does what is never signed.
+            NoSuchTableError: the table does not exist.
+            AuthorityError: the authority has no keys now.
+        """
+        call = msgspec.structs.replace(call, delegation=frozenset({"signing"}))
+        entry = self._entries.find_table(call, identifier, Privilege.READ_TABLE)
+        if entry is None:
+            raise missing_table(identifier)
+        places = TablePlaces.of_entry(entry)
+        refused: ForbiddenError | None = None
+        for scoped in self._vending.signed_scopes(call, places):
+            method = cast("S3Method", scoped.authority.method)
+            try:
+                found = understood(request, method)
+                _check(found, scoped.scope.locations, identifier)
+            except ForbiddenError as error:
+                refused = error
+                continue
+            if found.writes and not places.may_write:
+                raise call.refusal((Privilege.WRITE_TABLE, call.on_entry("table", identifier)))
+            if self._vending.holds_others(call, places):
+                raise ForbiddenError(
+                    f"Requests about {identifier} are not signed: another table or view lies in its locations"
+                    " (floecat.storage.overlapping-locations)"
+                )
+            return _signed(found, method.region or DEFAULT_REGION, self._credentials(scoped))
+        raise refused or BadRequestError(f"No storage authority signs requests about {identifier}")
+
+    def _credentials(self, scoped: ScopedAuthority) -> Any:
+        from botocore.credentials import ReadOnlyCredentials
+
+        authority = scoped.authority
+        if cast("S3Method", authority.method).role_arn is None:
+            return self._aws.own(authority, self._secrets(authority))
+        config = self._keys.get(authority, scoped.scope).keys.config
+        return ReadOnlyCredentials(
+            config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"]
+        )
+
+
+def _check(request: UnderstoodRequest, locations: Sequence[Location], identifier: TableIdentifier) -> None:
+    """Refuses a request about an object that is not in a folder of the table."""
+    for each in (*request.objects, *request.sources):
+        if not any(
+            folder.contains(each) and (folder != each or request.lists_folder) for folder in locations
+        ):
+            raise ForbiddenError(
+                f"The object is not in a location of {identifier}: the request is not signed"
+            )
+
+
+def _signed(request: UnderstoodRequest, region: str, credentials: Any) -> SignedRequest:
+    from botocore.auth import S3SigV4Auth
+    from botocore.awsrequest import AWSRequest
+
+    class Signer(S3SigV4Auth):  # type: ignore[misc]
+        def payload(self, _request: Any) -> str:
+            return request.payload
+
+    made = AWSRequest(request.method, request.uri, dict(request.headers))
+    Signer(credentials, "s3", region).add_auth(made)
+    sent = {name.lower() for name in request.headers}
+    added = {name: [value] for name, value in made.headers.items() if name.lower() not in sent}
+    is_read = not request.writes and not request.lists_folder
+    return SignedRequest(request.uri, added, is_read)

@@ -92,6 +92,8 @@ class UnderstoodRequest(msgspec.Struct, frozen=True):
     """Headers that have to be signed, in lower case."""
     payload: str
     """The hash of the body, or what S3 takes in its place."""
+    by_body: bool = False
+    """Whether the body names the objects."""
     sources: Sequence[Location] = ()
     """Objects that are copied."""
 
@@ -138,7 +140,17 @@ def understood(request: S3Request, method: S3Method) -> UnderstoodRequest:
         raise ForbiddenError(f"{_COPY_SOURCE} goes with PUT of an object alone")
     query = "&".join(f"{_encoded(name)}={_encoded(value)}" for name, value in sorted(parameters.items()))
     uri = f"{host}/{quote(key, safe='/-_.~')}" + (f"?{query}" if query else "")
-    return UnderstoodRequest(verb, uri, objects, verb not in _READS, folder, headers, payload, sources)
+    return UnderstoodRequest(
+        verb,
+        uri,
+        objects,
+        writes=verb not in _READS,
+        lists_folder=folder,
+        headers=headers,
+        payload=payload,
+        by_body="delete" in names,
+        sources=sources,
+    )
 
 
 def _check_size(request: S3Request) -> None:

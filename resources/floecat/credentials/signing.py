@@ -88,6 +88,12 @@ class Signing:
                 continue
             if found.writes and not places.may_write:
                 raise call.refusal((Privilege.WRITE_TABLE, call.on_entry("table", identifier)))
+            if found.by_body and method.role_arn is None:
+                # not every service compares the body with the hash that is signed
+                raise ForbiddenError(
+                    f"Deletes of many objects are signed where the storage authority"
+                    f" ({scoped.authority.name}) has a role; delete one object at a time"
+                )
             if self._vending.holds_others(call, places):
                 raise ForbiddenError(
                     f"Requests about {identifier} are not signed: another table or view lies in its locations"

@@ -409,6 +409,10 @@ _AS_ANOTHER = {
     "catalog.loader.make_keys",
     "catalog.loader.made_by",
     "credentials.vending.scopes",
+    "credentials.vending.signed_scopes",
+    "credentials.vending.holds_others",
+    # looks the table up as a load does: see `tests/behaviour/storage/test_signing.py`
+    "credentials.signing.sign",
     # ask for the key of a call
     "parts.keys.run",
     "parts.keys.claim",

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 
-from tests.behaviour.storage.conftest import KeyLake
-from tests.services.authorities import change_authority, s3_method
+from tests.behaviour.storage.conftest import KeyLake, start_lake
+from tests.services.authorities import add_authority, change_authority, s3_method
+from tests.services.s3 import S3Server
 
 pytestmark = pytest.mark.s3
 
@@ -21,8 +26,9 @@ ASKS = {"x-iceberg-access-delegation": "remote-signing"}
 class Signer:
     """A client without keys: each of its requests is signed by the catalog."""
 
-    def __init__(self, lake: KeyLake, table: str) -> None:
+    def __init__(self, lake: KeyLake, table: str, *, has_role: bool = True) -> None:
         self.lake = lake
+        self.has_role = has_role
         self.table = table
         found = lake.client.get(f"{lake.tables}/{table}", headers=ASKS).json()
         self.config: dict[str, str] = found["config"]
@@ -71,13 +77,12 @@ def exchange(
 
 @pytest.fixture(params=["role", "own keys"])
 def signer(key_lake: KeyLake, request: pytest.FixtureRequest) -> Signer:
-    if request.param == "own keys":
+    has_role = request.param == "role"
+    if not has_role:
         method = s3_method(key_lake.server, role_arn=None)
-        import msgspec
-
         change_authority(key_lake.kernel, method=msgspec.json.encode(method).decode())
     key_lake.create("t")
-    return Signer(key_lake, "t")
+    return Signer(key_lake, "t", has_role=has_role)
 
 
 def test_a_load_that_asks_for_signing_says_where(signer: Signer) -> None:
@@ -149,12 +154,219 @@ def test_many_objects_are_deleted_by_the_body_that_was_checked(signer: Signer) -
         f"<Object><Key>{key}/data/a</Key></Object>"
         f"<Object><Key>{key}/data/b&amp;&lt;'&gt;</Key></Object></Delete>"
     )
-    answer = signer.sign("POST", url, {}, body).json()
+    signed = signer.sign("POST", url, {}, body)
+    if not signer.has_role:
+        # this server takes another body, too
+        assert signed.status_code == 403
+        assert "has a role" in signed.text
+        return
+    answer = signed.json()
     headers = {name: values[0] for name, values in answer["headers"].items()}
     assert headers["X-Amz-Content-SHA256"] == sha256(body.encode()).hexdigest()
-    other = body.replace("data/a", "data/c")
-    assert exchange("POST", answer["uri"], other.encode(), headers)[0] in (400, 403)
-    assert signer.send("GET", signer.url("data/a"))[0] == 200
+    other = body.replace(key, "wh/other")
+    signer.lake.kernel.files.write_new(f"s3://{bucket}/wh/other/data/a", b"of another table")
+    exchange("POST", answer["uri"], other.encode(), headers)
+    assert signer.lake.kernel.files.read(f"s3://{bucket}/wh/other/data/a") == b"of another table"
     status, body_of_answer, _ = exchange("POST", answer["uri"], body.encode(), headers)
     assert (status, body_of_answer.count(b"<Deleted>")) == (200, 2)
     assert signer.send("GET", signer.url("data/a"))[0] == 404
+
+
+def test_headers_that_were_not_signed_do_nothing(signer: Signer) -> None:
+    """A client could add them once it has the signature."""
+    files = signer.lake.kernel.files
+    secret = f"s3://{signer.lake.bucket}/wh/other/secret"
+    files.write_new(secret, b"secret")
+    url = signer.url("data/stolen")
+    answer = signer.sign("PUT", url).json()
+    headers = {name: values[0] for name, values in answer["headers"].items()}
+    source = {"x-amz-copy-source": secret.removeprefix("s3://")}
+    assert exchange("PUT", answer["uri"], None, headers | source)[0] == 403
+    assert b"secret" not in signer.send("GET", url)[1]
+
+
+REFUSED: list[tuple[str, str, str, dict[str, str], str | None]] = [
+    # other objects, in every spelling
+    ("GET", "neighbour", "{e}/{b}/{k}0/data/a", {}, None),
+    ("GET", "the folder itself", "{e}/{b}/{k}", {}, None),
+    ("GET", "the folder with a slash", "{e}/{b}/{k}/", {}, None),
+    ("GET", "above", "{e}/{b}/wh/secret", {}, None),
+    ("GET", "another bucket", "{e}/other/{k}/a", {}, None),
+    ("GET", "dots", "{e}/{b}/{k}/../x", {}, None),
+    ("GET", "encoded dots", "{e}/{b}/{k}/%2e%2e/x", {}, None),
+    ("GET", "dots encoded twice", "{e}/{b}/{k}/%252e%252e/x", {}, None),
+    ("GET", "encoded slashes and dots", "{e}/{b}/{k}%2F..%2Fx", {}, None),
+    ("GET", "dots of one", "{e}/{b}/{k}/./../x", {}, None),
+    ("GET", "two slashes", "{e}/{b}/{k}//a", {}, None),
+    ("GET", "two slashes before", "{e}//{b}/{k}/a", {}, None),
+    ("GET", "two slashes within", "{e}/{b}//{k}/a", {}, None),
+    ("GET", "backslash", "{e}/{b}/{k}/..\\x", {}, None),
+    ("GET", "encoded backslash", "{e}/{b}/{k}/..%5Cx", {}, None),
+    ("GET", "null", "{e}/{b}/{k}/a%00", {}, None),
+    ("GET", "line", "{e}/{b}/{k}/a%0A", {}, None),
+    ("GET", "line in the open", "{e}/{b}/{k}/a\n", {}, None),
+    ("GET", "no UTF-8", "{e}/{b}/{k}/%ff", {}, None),
+    ("GET", "no digits", "{e}/{b}/{k}/%zz", {}, None),
+    ("GET", "encoded question mark", "{e}/{b}/{k}/a%3Facl", {}, None),
+    ("GET", "fragment", "{e}/{b}/{k}/a#x", {}, None),
+    ("GET", "semicolon", "{e}/{b}/{k};/../x", {}, None),
+    ("GET", "other letters", "{e}/{b}/WH/{k}/a", {}, None),
+    ("GET", "bucket at the end", "{e}/{k}/{b}/a", {}, None),
+    ("GET", "unicode dots", "{e}/{b}/{k}/\u2024\u2024/x", {}, None),
+    # other services
+    ("GET", "host", "http://169.254.169.254/{b}/{k}/a", {}, None),
+    ("GET", "port", "http://127.0.0.1:1/{b}/{k}/a", {}, None),
+    ("GET", "user", "http://x@127.0.0.1:{p}/{b}/{k}/a", {}, None),
+    ("GET", "host as user", "http://127.0.0.1:{p}@example.com/{b}/{k}/a", {}, None),
+    ("GET", "scheme", "https://127.0.0.1:{p}/{b}/{k}/a", {}, None),
+    ("GET", "file", "file:///{b}/{k}/a", {}, None),
+    ("GET", "s3", "s3://{b}/{k}/a", {}, None),
+    ("GET", "AWS", "https://{b}.s3.amazonaws.com/{k}/a", {}, None),
+    ("GET", "bucket in the host", "http://other.127.0.0.1:{p}/{k}/a", {}, None),
+    ("GET", "no host", "/{b}/{k}/a", {}, None),
+    ("GET", "empty", "", {}, None),
+    ("GET", "no port", "http://127.0.0.1:x/{b}/{k}/a", {}, None),
+    # other operations
+    *(
+        (method, f"{method} {name}", "{e}/{b}/{k}/a?" + name, {}, None)
+        for method in ("GET", "PUT", "POST", "DELETE", "HEAD")
+        for name in ("acl", "tagging", "retention", "legal-hold", "torrent", "restore", "select", "policy")
+    ),
+    ("GET", "version", "{e}/{b}/{k}/a?versionId=1", {}, None),
+    ("DELETE", "delete of a version", "{e}/{b}/{k}/a?versionId=1", {}, None),
+    ("GET", "answer headers", "{e}/{b}/{k}/a?response-content-type=text/html", {}, None),
+    ("GET", "presigned", "{e}/{b}/{k}/a?X-Amz-Algorithm=AWS4-HMAC-SHA256", {}, None),
+    ("PUT", "half of a part", "{e}/{b}/{k}/a?partNumber=1", {}, None),
+    ("POST", "both of an upload", "{e}/{b}/{k}/a?uploads&uploadId=1", {}, None),
+    ("PUT", "a parameter twice", "{e}/{b}/{k}/a?uploadId=1&uploadId=2&partNumber=1", {}, None),
+    ("POST", "form", "{e}/{b}", {}, None),
+    ("POST", "append", "{e}/{b}/{k}/a", {}, None),
+    ("PUT", "bucket", "{e}/{b}", {}, None),
+    ("DELETE", "bucket goes", "{e}/{b}", {}, None),
+    ("GET", "buckets", "{e}/", {}, None),
+    ("HEAD", "look at the bucket", "{e}/{b}", {}, None),
+    ("PATCH", "patch", "{e}/{b}/{k}/a", {}, None),
+    ("OPTIONS", "options", "{e}/{b}/{k}/a", {}, None),
+    ("get", "small letters", "{e}/{b}/{k}/a", {}, None),
+    ("GET\r\nX: y", "two lines", "{e}/{b}/{k}/a", {}, None),
+    ("PUT", "policy of the bucket", "{e}/{b}?policy", {}, None),
+    ("GET", "location of the bucket", "{e}/{b}?location", {}, None),
+    ("GET", "versions", "{e}/{b}?versions&prefix={k}/", {}, None),
+    ("GET", "uploads", "{e}/{b}?uploads&prefix={k}/", {}, None),
+    # lists
+    ("GET", "list of all", "{e}/{b}?list-type=2", {}, None),
+    ("GET", "list without slash", "{e}/{b}?list-type=2&prefix={k}", {}, None),
+    ("GET", "list above", "{e}/{b}?list-type=2&prefix=wh/", {}, None),
+    ("GET", "list of another", "{e}/{b}?list-type=2&prefix={k}0/", {}, None),
+    ("GET", "list of dots", "{e}/{b}?list-type=2&prefix={k}/../", {}, None),
+    ("GET", "two prefixes", "{e}/{b}?list-type=2&prefix={k}/&prefix=", {}, None),
+    ("GET", "prefix in other letters", "{e}/{b}?list-type=2&PREFIX={k}/", {}, None),
+    ("GET", "old list", "{e}/{b}?prefix={k}/", {}, None),
+    ("GET", "list with another operation", "{e}/{b}?list-type=2&prefix={k}/&acl", {}, None),
+    # headers
+    *(
+        ("PUT", name, "{e}/{b}/{k}/a", {name: "x"}, None)
+        for name in (
+            "x-amz-acl",
+            "x-amz-grant-full-control",
+            "X-Amz-Tagging",
+            "x-amz-object-lock-mode",
+            "x-amz-bypass-governance-retention",
+            "x-amz-website-redirect-location",
+            "x-amz-write-offset-bytes",
+        )
+    ),
+    ("PUT", "copy of another", "{e}/{b}/{k}/a", {"x-amz-copy-source": "{b}/wh/secret"}, None),
+    ("PUT", "copy with dots", "{e}/{b}/{k}/a", {"x-amz-copy-source": "{b}/{k}/../x"}, None),
+    ("PUT", "copy, encoded", "{e}/{b}/{k}/a", {"x-amz-copy-source": "{b}/{k}%2F..%2Fx"}, None),
+    ("PUT", "copy of a version", "{e}/{b}/{k}/a", {"x-amz-copy-source": "{b}/{k}/a?versionId=1"}, None),
+    ("PUT", "copy of another bucket", "{e}/{b}/{k}/a", {"x-amz-copy-source": "/other/{k}/a"}, None),
+    (
+        "PUT",
+        "copy by ARN",
+        "{e}/{b}/{k}/a",
+        {"x-amz-copy-source": "arn:aws:s3:r:1:ap/p/object/a"},
+        None,
+    ),
+    ("GET", "read with a source", "{e}/{b}/{k}/a", {"x-amz-copy-source": "{b}/{k}/a"}, None),
+    (
+        "PUT",
+        "signed pieces",
+        "{e}/{b}/{k}/a",
+        {"x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"},
+        None,
+    ),
+    ("PUT", "line in a header", "{e}/{b}/{k}/a", {"x-amz-meta-a": "a\nx-amz-acl:public-read"}, None),
+    # deletes of many
+    ("POST", "no body", "{e}/{b}?delete", {}, None),
+    ("POST", "no key", "{e}/{b}?delete", {}, "<Delete></Delete>"),
+    (
+        "POST",
+        "too many keys",
+        "{e}/{b}?delete",
+        {},
+        "<Delete>" + "<Object><Key>{k}/a</Key></Object>" * 1001 + "</Delete>",
+    ),
+    *(
+        ("POST", f"delete {body[:90]}", "{e}/{b}?delete", {}, f"<Delete>{body}</Delete>")
+        for body in (
+            "<Object><Key>wh/secret</Key></Object>",
+            "<Object><Key>{k}/a</Key></Object><Object><Key>wh/secret</Key></Object>",
+            "<Object><Key>{k}/a</Key><Key>wh/secret</Key></Object>",
+            "<Object><Key>{k}/a</Key><VersionId>1</VersionId></Object>",
+            "<Object><Key>{k}/&#46;&#46;/x</Key></Object>",
+            "<Object><Key>{k}/a</Key><!-- <Key>x</Key> --></Object>",
+            "<Object><Key><![CDATA[wh/secret]]></Key></Object>",
+            "<Object><key>{k}/a</key></Object>",
+            "<Object><Key a='b'>{k}/a</Key></Object>",
+            "<Object><Key>{k}/&x;</Key></Object>",
+            "<Object><Key>{k}/&#0;</Key></Object>",
+            "<Object><Key>{k}/a&#10;</Key></Object>",
+            "<Object><Key>{k}/a</Key></Object>" * 1001,
+        )
+    ),
+    (
+        "POST",
+        "entities",
+        "{e}/{b}?delete",
+        {},
+        "<!DOCTYPE d [<!ENTITY x 'wh'>]><Delete><Object><Key>{k}/&x;</Key></Object></Delete>",
+    ),
+    (
+        "POST",
+        "another hash",
+        "{e}/{b}?delete",
+        {"x-amz-content-sha256": "UNSIGNED-PAYLOAD"},
+        "<Delete><Object><Key>{k}/a</Key></Object></Delete>",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) -> Iterator[Signer]:
+    bucket = s3_server.create_bucket()
+    with ExitStack() as running:
+        lake = start_lake(Path(tmp_path_factory.mktemp("lake")), s3_server, bucket, running)
+        add_authority(lake.kernel, s3_server, f"s3://{bucket}")
+        lake.create("t")
+        yield Signer(lake, "t")
+
+
+@pytest.mark.parametrize(
+    ("method", "_name", "uri", "headers", "body"), REFUSED, ids=[each[1] for each in REFUSED]
+)
+def test_what_is_not_about_the_table_is_not_signed(
+    attacked: Signer, method: str, _name: str, uri: str, headers: dict[str, str], body: str | None
+) -> None:
+    bucket, _, key = attacked.location.removeprefix("s3://").partition("/")
+    endpoint = attacked.lake.server.endpoint
+
+    def filled(text: str) -> str:
+        for name, value in (("e", endpoint), ("b", bucket), ("k", key), ("p", endpoint.rpartition(":")[2])):
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
+    headers = {name: filled(value) for name, value in headers.items()}
+    answer = attacked.sign(method, filled(uri), headers, None if body is None else filled(body))
+    assert answer.status_code in (400, 403), answer.text
+    assert answer.json()["error"]["type"] in ("BadRequestException", "ForbiddenException")

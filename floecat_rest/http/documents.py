@@ -215,7 +215,7 @@ def client_config(table: LoadedTable, path: str) -> Mapping[str, str]:
     for each in table.storage_credentials:
         config[_REFRESH[each.prefix[:2]]] = f"{place}/credentials"
     if table.signs:
-        config |= {**_SIGNS, **{name: f"{place}/sign" for name in _SIGNERS}}
+        config |= {**_SIGNS, **dict.fromkeys(_SIGNERS, f"{place}/sign")}
     return config
 
 

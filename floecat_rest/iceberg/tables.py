@@ -156,6 +156,8 @@ def _load(request: CatalogRequest, snapshots: str) -> DocumentResponse | Callabl
             load = start()
     except WorkingMemoryError:
         return lambda: finish(start())
+    if load.authority is not None:  # one that hangs holds its own share of the threads
+        request.admitted.store = lambda: load.authority
     return partial(finish, load) if load.takes_long else finish(load)
 
 

@@ -71,6 +71,8 @@ class StartedLoad(NamedTuple):
     """Whether `finish` may wait for object storage, or the document is large."""
     finish: Callable[[], LoadedTable]
     """Answers the load, or fails as `TableLoader.load` does."""
+    authority: str | None = None
+    """The storage authority that `finish` may wait for, in place of object storage."""
 
 
 class TableLoader:
@@ -142,9 +144,12 @@ class TableLoader:
             raise missing_table(identifier)
         if self._verify or not self._formats.of(entry.row).is_current(entry.row):
             return StartedLoad(True, partial(self._check_and_answer, call, entry, mode, if_none_match))
-        vended = self._vending.at_once(call, TablePlaces.of_entry(entry))
+        places = TablePlaces.of_entry(entry)
+        vended = self._vending.at_once(call, places)
         if vended is None:
-            return StartedLoad(True, partial(self._answer_with_keys, call, entry, mode, if_none_match))
+            waits_for = next((str(each.authority.id) for each in self._vending.scopes(call, places)), None)
+            finish = partial(self._answer_with_keys, call, entry, mode, if_none_match)
+            return StartedLoad(True, finish, waits_for)
         is_large = sum(map(len, entry.document.pieces)) > _LARGE_BYTES
         return StartedLoad(is_large, partial(self.answer, call.catalog, entry, mode, if_none_match, vended))
 

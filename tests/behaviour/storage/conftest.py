@@ -7,10 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from litestar.testing import TestClient
 
+from floecat.auth.principals import Principal
+from floecat.entries.calls import Call
 from floecat.fileio.object_store import ObjectStoreFileIO
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import load_settings
 from floecat_rest.app import create_app
@@ -42,6 +46,17 @@ class KeyLake:
     def load(self, name: str, headers: dict[str, str] | None = None, query: str = "") -> Any:
         """Answer of a load that asks for keys, unless other headers are given."""
         return self.client.get(f"{self.tables}/{name}{query}", headers=ASKS if headers is None else headers)
+
+    def call(self) -> Call:
+        """A call of somebody who takes keys."""
+        account = self.kernel.settings.gateway.default_account_id
+        call = self.kernel.catalog.calls.open(Principal("tester", account), "floecat")
+        return msgspec.structs.replace(call, delegation=frozenset({"keys"}))
+
+    @staticmethod
+    def name(table: str) -> TableIdentifier:
+        """The full name of a table."""
+        return TableIdentifier(("ns",), table)
 
     def files(self, config: dict[str, str]) -> ObjectStoreFileIO:
         """The bucket by vended keys."""

@@ -14,6 +14,9 @@ from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
 from floecat_rest.front_page import FrontPageController
+from floecat_rest.gravitino.errors import GRAVITINO_PATHS, gravitino_error
+from floecat_rest.gravitino.metalakes import METALAKE_CONTROLLERS
+from floecat_rest.gravitino.schemas import GravitinoSchemaController, GravitinoSchemasController
 from floecat_rest.http.browsers import guard_browsers
 from floecat_rest.http.dispatch import Dispatcher
 from floecat_rest.http.paths import RawPaths
@@ -170,6 +173,9 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     *ACCESS_CONTROLLERS,
     AuthoritiesController,
     AuthorityController,
+    *METALAKE_CONTROLLERS,
+    GravitinoSchemasController,
+    GravitinoSchemaController,
     HealthController,
     MetricsPageController,
     SchemaController,
@@ -200,7 +206,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     )
     services.descriptions = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
-    dispatcher = Dispatcher(app, services)
+    dispatcher = Dispatcher(app, services, {GRAVITINO_PATHS: gravitino_error})
     loads = FastLoadAnswers(dispatcher, services, path_template=_template(TableController.path))
     lists: list[tuple[str | None, str]] = [
         ("tables", TablesController.path),

@@ -81,8 +81,8 @@ def run(settings: Settings) -> None:
         timeout_worker_healthcheck=_WORKER_START_S,
     )
     # Opened here too, because a worker that cannot start reports it in the log only.
-    with kernel(settings):
-        pass
+    with kernel(settings) as opened:
+        opened.catalog.nested.adopt_separator()
     require_keys(settings)
     _check_issuer(settings)
     if settings.gateway.workers == 1:

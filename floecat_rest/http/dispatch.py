@@ -24,7 +24,7 @@ from floecat.runtime import Kernel
 from floecat_rest.http.bodies import Bodies
 from floecat_rest.http.compression import compressed
 from floecat_rest.http.documents import DocumentResponse
-from floecat_rest.http.errors import MethodNotAllowedError, answer_error
+from floecat_rest.http.errors import ErrorForm, MethodNotAllowedError, answer_error, iceberg_error
 from floecat_rest.http.json_responses import WITHOUT_BODY, Answer
 from floecat_rest.http.options import AT_ONCE, PUBLIC, WITHOUT_STORAGE
 from floecat_rest.http.parameters import Parameters
@@ -47,8 +47,16 @@ _HOST: Final = re.compile(rb"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
 class Dispatcher:
     """ASGI application: authenticates a request, admits it, and calls its handler in a thread of its kind."""
 
-    def __init__(self, app: Litestar, services: HttpServices) -> None:
+    def __init__(self, app: Litestar, services: HttpServices, error_forms: Mapping[str, ErrorForm]) -> None:
+        """Takes the routes.
+
+        Args:
+            app: has them.
+            services: what the requests share.
+            error_forms: of errors, by the beginnings of paths; those of other paths are Iceberg's.
+        """
         self._app = app
+        self._error_forms = error_forms
         self._services = services
         self._bodies = Bodies(services)
         self._routes: RouteTable[_Endpoint] = RouteTable()
@@ -66,7 +74,7 @@ class Dispatcher:
             try:
                 answer = await self._answer(scope, receive, admitted)
             except Exception as error:  # noqa: BLE001 - every error is answered
-                answer = compressed(answer_error(scope, error), scope)
+                answer = compressed(answer_error(scope, error, self._error_form(scope["path"])), scope)
             admitted.release()
             await answer(scope, receive, send)
 
@@ -98,6 +106,10 @@ class Dispatcher:
         if endpoint.takes_body:
             arguments["body"] = await self._bodies.read(admitted, scope["headers"], receive)
         return await endpoint.call(request, arguments)
+
+    def _error_form(self, path: str) -> ErrorForm:
+        found = (each for start, each in self._error_forms.items() if path.startswith(start))
+        return next(found, iceberg_error)
 
     def _store_of(self, principal: Principal | None, parameters: Mapping[str, str]) -> str | None:
         kernel = self._services.kernel

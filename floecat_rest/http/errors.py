@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ERROR_KINDS",
+    "ErrorForm",
     "ErrorKind",
     "ErrorModel",
     "IcebergErrorResponse",
@@ -31,6 +32,8 @@ __all__ = [
     "answer_error",
     "describe_error",
     "encode_error",
+    "iceberg_error",
+    "shortened",
     "unknown_path_error",
 ]
 
@@ -92,6 +95,9 @@ _LONGEST_MESSAGE = 1000
 _LONGEST_REASON = 500
 _LONGEST_PATH = 200
 
+ErrorForm: TypeAlias = Callable[["ErrorModel"], tuple[int, bytes]]
+"""Gives the status and the body of an error, as the clients of some paths read them."""
+
 _NOT_DESCRIBING = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
 """Characters that `error_description` may not hold (RFC 6750 section 3)."""
 
@@ -133,17 +139,30 @@ def describe_error(error: Exception, request_id: str) -> tuple[ErrorModel, dict[
     return ErrorModel(error.message, kind.type, kind.status), headers
 
 
-def encode_error(error: ErrorModel) -> bytes:
-    """The body as JSON. A message that repeats a very long name is cut; lone surrogates are replaced."""
-    message = error.message
+def shortened(message: str) -> str:
+    """A message that can be sent: one that repeats a very long name is cut; lone surrogates are replaced."""
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[:_LONGEST_MESSAGE]}…"
-    message = message.encode("utf-8", "replace").decode()
-    return msgspec.json.encode(IcebergErrorResponse(ErrorModel(message, error.type, error.code)))
+    return message.encode("utf-8", "replace").decode()
 
 
-def answer_error(scope: Scope, error: Exception) -> Answer:
-    """The answer for any error of a request. Logs those that an operator must see."""
+def encode_error(error: ErrorModel) -> bytes:
+    """The body as JSON."""
+    sent = ErrorModel(shortened(error.message), error.type, error.code)
+    return msgspec.json.encode(IcebergErrorResponse(sent))
+
+
+def iceberg_error(error: ErrorModel) -> tuple[int, bytes]:
+    """The status and the body for an error."""
+    return error.code, encode_error(error)
+
+
+def answer_error(scope: Scope, error: Exception, form: ErrorForm = iceberg_error) -> Answer:
+    """The answer for any error of a request. Logs those that an operator must see.
+
+    Args:
+        form: as the clients of its path read errors.
+    """
     request_id = request_id_of(scope)
     method, path = scope.get("method"), scope["path"]
     raised = error
@@ -165,9 +184,11 @@ def answer_error(scope: Scope, error: Exception) -> Answer:
         )
     _release(raised)
     # A response to HEAD has no body, errors included.
-    content = b"" if method == "HEAD" else encode_error(described)
+    status, content = form(described)
     return Answer(
-        described.code, content, [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()]
+        status,
+        b"" if method == "HEAD" else content,
+        [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()],
     )
 
 

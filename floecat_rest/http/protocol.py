@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["CatalogHttpProtocol"]
 
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+_CLOSE = b"CLOSE / HTTP/1."
+"""Request of a method of no standard, by which Gravitino's Python client says that it ends."""
 _UNAVAILABLE = "ServiceUnavailableException"
 _JOINED_BYTES = 64 << 10
 """Longest part of a body that is copied to go out with the head."""
@@ -161,7 +163,10 @@ class CatalogHttpProtocol(HttpToolsProtocol):
         try:
             self._parse(data)
         except httptools.HttpParserError:
-            if not self._is_refused:
+            if data.startswith(_CLOSE) and self.cycle is None:
+                self._write(200, b'{"code":0}')
+                self._linger()
+            elif not self._is_refused:
                 self._refuse(400, "Invalid HTTP request received.")
         else:
             if self._unread_bytes > self._limits.head_bytes:
@@ -331,6 +336,10 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             self._stop_request()
         kind = _UNAVAILABLE if status == 503 else "BadRequestException"
         body = encode_error(ErrorModel(message, kind, status))
+        self._write(status, body, *headers)
+        self._linger()
+
+    def _write(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
         self.transport.write(
             b"HTTP/1.1 %d %b\r\n"
@@ -339,7 +348,6 @@ class CatalogHttpProtocol(HttpToolsProtocol):
             b"%bconnection: close\r\n\r\n%b"
             % (status, HTTPStatus(status).phrase.encode(), len(body), lines, body)
         )
-        self._linger()
 
     def _linger(self) -> None:
         """Ends the connection of a client that still sends: a close would reset it before it has read why."""

@@ -51,6 +51,7 @@ __all__ = [
     "decode_body",
     "header_of",
     "list_of",
+    "path_name",
 ]
 
 T = TypeVar("T")
@@ -295,6 +296,15 @@ def _with_delegation(call: Call, headers: Iterable[tuple[bytes, bytes]]) -> Call
         return call
     sent = (_DELEGATIONS.get(each.strip().lower()) for each in value.split(","))
     return msgspec.structs.replace(call, delegation=frozenset(each for each in sent if each is not None))
+
+
+def path_name(request: CatalogRequest, parameter: str) -> str:
+    """The name in a parameter of the path, decoded.
+
+    Raises:
+        BadRequestError: it is not valid percent-encoded UTF-8.
+    """
+    return decode_segment(request.path_params[parameter]).literal
 
 
 def header_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:

@@ -10,6 +10,7 @@ from litestar.routes import BaseRoute
 
 from floecat.catalog.load_table import SCAN_PLANNING_MODE
 from floecat.identifiers.encoding import encode_segment
+from floecat.identifiers.schema_names import SCHEMA_SEPARATOR
 from floecat_rest.http.options import AT_ONCE, UNLISTED, WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest, Warehouse
 from floecat_rest.iceberg.wire import CatalogConfig
@@ -48,6 +49,8 @@ class ConfigController(Controller):
         if warehouse == catalog.name:
             overrides["prefix"] = prefix
         defaults = {"prefix": prefix}
+        if catalog.schema_separator is not None:
+            defaults[SCHEMA_SEPARATOR] = catalog.schema_separator
         token_url = request.services.authenticator.token_url(request.principal)
         if token_url is not None:
             defaults[OAUTH2_SERVER] = token_url

@@ -32,6 +32,8 @@ class UpdateCatalogRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields
     """Further locations under which its tables may lie."""
     remove_locations: tuple[str, ...] = ()
     """Allowed locations that nothing lies in."""
+    nested: bool | None = None
+    """Whether names of schemas have levels, as `A:B:C`; it stays as it is by default."""
 
 
 class CreateCatalogRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
@@ -59,6 +61,8 @@ class CatalogResponse(msgspec.Struct, rename="kebab"):
     properties: Mapping[str, str]
     protected: bool
     """Whether it may not be removed."""
+    schema_separator: str | None
+    """Between the levels in names of schemas; null in a flat catalog."""
 
 
 class ListCatalogsResponse(msgspec.Struct, rename="kebab"):
@@ -76,6 +80,7 @@ def catalog_response(catalog: Catalog) -> CatalogResponse:
         catalog.allowed_locations,
         catalog.properties,
         catalog.protected,
+        catalog.schema_separator,
     )
 
 

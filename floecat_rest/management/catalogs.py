@@ -52,8 +52,10 @@ class ManagedCatalogController(ManagementController):
 
     @post(operation_id="updateCatalog", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def update_catalog(self, request: CatalogRequest, body: RawBody) -> CatalogResponse:
-        """Adds allowed locations, and removes some in which no table, view, connector or open job lies."""
+        """Adds allowed locations, removes some that nothing lies in, and makes the catalog nested or flat."""
         sent = request.read(body, UpdateCatalogRequest)
+        if sent.nested is not None:
+            request.kernel.catalog.nested.set_nested(request.call(), nested=sent.nested)
         changed = request.kernel.catalog.changes.update(
             request.call(), add=sent.add_locations, remove=sent.remove_locations
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +17,6 @@ from litestar.routes import BaseRoute
 
 import floecat
 from floecat.statistics.capture.policies import PolicyChange
-from floecat_rest.http.errors import IcebergErrorResponse
 from floecat_rest.http.options import PUBLIC
 from floecat_rest.http.parameters import query_parameters
 from floecat_rest.management.access_wire import (
@@ -42,30 +40,14 @@ from floecat_rest.management.statistics_wire import (
 )
 from floecat_rest.management.storage.authority_wire import CreateAuthorityRequest, UpdateAuthorityRequest
 from floecat_rest.management.wire import CreateConnectorRequest, ExplainRequest, RegisterRequest
+from floecat_rest.openapi.gravitino_operations import GRAVITINO_OPERATIONS
+from floecat_rest.openapi.operation_notes import OperationNotes
 from floecat_rest.openapi.operations import ServedOperation, served_operations
 
-__all__ = ["OPERATIONS", "OperationNotes", "management_document"]
+__all__ = ["OPERATIONS", "management_document"]
 
 _REFERENCE: Final = "#/components/schemas/{name}"
 _OPAQUE: Final = {"type": "string"}
-
-
-@dataclass(frozen=True)
-class OperationNotes:
-    """Facts about an operation that its handler does not declare."""
-
-    request: type[msgspec.Struct] | None = None
-    example: Mapping[str, Any] = field(default_factory=dict)
-    """Example of the request."""
-
-    errors: Mapping[int, str] = field(default_factory=dict)
-    """Errors beside those that any operation may answer."""
-
-    replays: bool = False
-    """Whether it takes `Idempotency-Key`."""
-
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    """Schemas by media type, where the answer is not the struct that the handler returns."""
 
 
 _NO_ACCOUNT: Final = {404: "The account does not exist."}
@@ -299,6 +281,7 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
             "application/json": {"type": "object", "additionalProperties": _OPAQUE},
         }
     ),
+    **GRAVITINO_OPERATIONS,
 }
 
 _PATH_PARAMETERS: Final = {
@@ -321,6 +304,8 @@ _PATH_PARAMETERS: Final = {
     "job": ("Id of the job.", "0198c7a0-0000-7000-8000-000000000001"),
     "purge": ("Id of the purge.", "0198c7a0-0000-7000-8000-000000000001"),
     "document": ("Name of the document.", "iceberg.json"),
+    "metalake": ("Name or id of the account.", "marketing"),
+    "schema": ("Levels of a namespace, separated as `/configs` says.", "sales:emea"),
 }
 _REQUEST_ID: Final = {
     "name": "X-Request-Id",
@@ -367,7 +352,7 @@ def management_document(routes: Iterable[BaseRoute], security: dict[str, Any]) -
         for operation in served_operations(routes)
         if operation.handler.operation_id in OPERATIONS
     ]
-    structs: set[Any] = {IcebergErrorResponse}
+    structs: set[Any] = {notes.error for _, notes in described}
     paths: dict[str, Any] = {}
     for operation, notes in described:
         structs |= {notes.request} - {None}
@@ -383,7 +368,8 @@ def management_document(routes: Iterable[BaseRoute], security: dict[str, Any]) -
         "info": {
             "title": "Floecat management API",
             "version": floecat.__version__,
-            "description": "Catalogs, connectors, tables, statistics, jobs, health: all beside Iceberg.",
+            "description": "Catalogs, connectors, tables, statistics, jobs, health: all beside Iceberg."
+            " Schemas in the shape of Gravitino.",
         },
         "servers": [{"url": "/"}],
         "security": [{name: []} for name in security],
@@ -446,14 +432,14 @@ def _responses(operation: ServedOperation, notes: OperationNotes, *, login: bool
         **notes.errors,
     }
     answers = {str(operation.handler.status_code): success}
-    return answers | {str(status): _error(status, errors[status]) for status in sorted(errors)}
+    return answers | {str(status): _error(status, errors[status], notes) for status in sorted(errors)}
 
 
-def _error(status: int, description: str) -> dict[str, Any]:
+def _error(status: int, description: str, notes: OperationNotes) -> dict[str, Any]:
     return {
         "description": description,
         "headers": _ANSWER_HEADERS | _ERROR_HEADERS.get(status, {}),
-        "content": {"application/json": {"schema": _reference(IcebergErrorResponse)}},
+        "content": {"application/json": {"schema": _reference(notes.error)}},
     }
 
 

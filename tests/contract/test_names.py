@@ -25,7 +25,7 @@ ODD_NAMES = [
     ".hidden",
     "with\"quote'and`tick",
     "with?query&amp=1#fragment",
-    "with:colon;semicolon,comma",
+    "with;semicolon,comma",
     "with{brace}[bracket]<angle>",
     "größe",
     "naïve" + "\u0301",

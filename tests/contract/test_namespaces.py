@@ -153,7 +153,7 @@ def test_drop_of_a_namespace_with_content_is_409(catalog: Catalog, namespace: Na
         catalog.create_namespace((*namespace, "child"))
     answer = catalog.delete(catalog.namespace_path(namespace))
     message = assert_error(answer, 409, "NamespaceNotEmptyException")
-    assert message == f"Namespace {namespace[0]} is not empty"
+    assert message == f"Namespace {namespace[0]} is not empty: it holds 1 {content}"
     assert catalog.head(catalog.namespace_path(namespace)).status_code == 204
 
 

@@ -109,13 +109,22 @@ def update(
         list[str] | None,
         typer.Option("--remove-location", help="An allowed location that nothing lies in. Repeatable."),
     ] = None,
+    nested: Annotated[
+        bool | None,
+        typer.Option(
+            "--nested/--flat",
+            help="Whether names of schemas have levels, as A:B:C: no level may hold the separator.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     account: AccountOption = None,
     config: ConfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Add allowed locations to a catalog, and remove some. Running services see it within five seconds."""
+    """Change allowed locations, and whether a catalog is nested. Services see it within five seconds."""
     with open_call(settings_from(config, data_dir=data_dir), name, account) as (kernel, call):
+        if nested is not None:
+            kernel.catalog.nested.set_nested(call, nested=nested)
         made = kernel.catalog.changes.update(
             call, add=add_location or (), remove=remove_location or (), anywhere=True
         )
@@ -123,7 +132,29 @@ def update(
         print_json([_response(made)])
         return
     allowed = ", ".join(made.allowed_locations) or "none"
-    print_plain(f"Catalog {made.name} is at {made.storage_location}; further locations: {allowed}")
+    kind = "flat" if made.schema_separator is None else f"nested by {made.schema_separator}"
+    print_plain(f"Catalog {made.name} is {kind}, at {made.storage_location}; further locations: {allowed}")
+
+
+@app.command()
+def clashes(
+    name: NameArgument,
+    *,
+    separator: Annotated[
+        str | None, typer.Option(help="By default that of the settings (floecat.namespaces.separator).")
+    ] = None,
+    as_json: JsonOption = False,
+    account: AccountOption = None,
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """List the namespaces whose name holds the separator: with one, a catalog cannot be nested."""
+    with open_call(settings_from(config, data_dir=data_dir), name, account) as (kernel, call):
+        found = kernel.catalog.nested.clashes(call, separator)
+    if as_json:
+        print_json(found)
+    else:
+        print_rows(("levels",), ((" / ".join(levels),) for levels in found))
 
 
 @app.command()

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.auth.actors import Actor
 from floecat.clock import Clock
 from floecat.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from floecat.store import page_tokens
@@ -72,6 +73,17 @@ class AccountService:
 
         self._store.run(work)
         return _info(made)
+
+    def name_of(self, actor: Actor) -> str:
+        """The name of the account of who asks; the id where the account has no row yet.
+
+        Raises:
+            ForbiddenError: the actor or the account is disabled.
+        """
+        actor.allowed(())
+        with self._store.read() as conn:
+            row = accounts.get(conn, actor.account_id)
+        return str(actor.account_id) if row is None else row.name
 
     def page(self, token: str | None, limit: int) -> tuple[Sequence[AccountInfo], str | None]:
         """A page of the accounts, by name, and the token of the next one.

@@ -54,12 +54,20 @@ class CatalogService:
         storages: CatalogStorages,
         *,
         clients_choose: bool = True,
+        schema_separator: str | None,
     ) -> None:
-        """`clients_choose`: whether clients choose locations."""
+        """Finds nothing yet.
+
+        Args:
+            storages: of catalogs.
+            clients_choose: whether clients choose locations.
+            schema_separator: of new catalogs; None for flat ones.
+        """
         self._store = store
         self._clock = clock
         self._storages = storages
         self._clients_choose = clients_choose
+        self._schema_separator = schema_separator
         self._cache: LruCache[tuple[float, Catalog]] = memory.cache("catalogs")
 
     def by_prefix(self, account_id: UUID, prefix: str) -> Catalog:
@@ -212,6 +220,7 @@ class CatalogService:
             commit_version=0,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
+            schema_separator=self._schema_separator,
         )
 
     def ensure(self, account_id: UUID, name: str, storage_location: str) -> Catalog:
@@ -235,6 +244,7 @@ class CatalogService:
             row.allowed_locations,
             row.protected,
             self._clients_choose,
+            row.schema_separator,
         )
 
 

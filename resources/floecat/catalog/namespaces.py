@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -26,14 +28,15 @@ from floecat.errors import (
 )
 from floecat.fileio.locations import check_new_location
 from floecat.identifiers.encoding import physical_name
-from floecat.identifiers.namespace import Namespace, check_namespace
+from floecat.identifiers.namespace import Namespace, check_name, check_namespace
+from floecat.identifiers.schema_names import may_hold_separator
 from floecat.store.access import grants
-from floecat.store.catalogs import namespaces
+from floecat.store.catalogs import catalogs, namespaces
 from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
 
-__all__ = ["NamespaceInfo", "NamespaceService", "PropertiesUpdated"]
+__all__ = ["DescribedNamespace", "NamespaceInfo", "NamespaceService", "PropertiesUpdated"]
 
 
 class NamespaceInfo(msgspec.Struct, frozen=True):
@@ -41,6 +44,14 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
 
     namespace: Namespace
     properties: dict[str, str]
+
+
+class DescribedNamespace(NamedTuple):
+    """A namespace, and when it was created and changed."""
+
+    info: NamespaceInfo
+    created_at_ms: int
+    updated_at_ms: int
 
 
 class PropertiesUpdated(msgspec.Struct, frozen=True):
@@ -63,6 +74,7 @@ class NamespaceService:
         paging: Paging,
         *,
         reserved: str,
+        separator: str | None,
         most_property_bytes: int,
     ) -> None:
         """Wires the service.
@@ -71,6 +83,7 @@ class NamespaceService:
             store: where namespaces are kept.
             paging: page sizes and tokens.
             reserved: characters that no level may hold, since they separate levels on the wire.
+            separator: of schemas, if no level of flat catalogs may hold it either.
             most_property_bytes: of all keys and values of a namespace.
         """
         self._store = store
@@ -79,6 +92,7 @@ class NamespaceService:
         self._keys = keys
         self._paging = paging
         self._reserved = reserved
+        self._separator = separator
         self._most_property_bytes = most_property_bytes
 
     def list(self, call: Call, parent: Namespace | None, page: PageRequest) -> Page[Namespace]:
@@ -188,8 +202,19 @@ class NamespaceService:
             ForbiddenError: the principal may not use it.
             NoSuchNamespaceError: it does not exist.
         """
-        row = existing_namespace(self._store, call, namespace, Privilege.USE_SCHEMA)
-        return _info(call, namespace, row.properties)
+        return self.describe(call, namespace).info
+
+    def describe(
+        self, call: Call, namespace: Namespace, privilege: Privilege = Privilege.USE_SCHEMA
+    ) -> DescribedNamespace:
+        """A namespace with its times; arguments and errors as of `load`.
+
+        Args:
+            privilege: what it is looked up for.
+        """
+        row = existing_namespace(self._store, call, namespace, privilege)
+        info = _info(call, namespace, row.properties)
+        return DescribedNamespace(info, row.created_at_ms, row.updated_at_ms)
 
     def exists(self, call: Call, namespace: Namespace) -> None:
         """Fails unless the namespace exists.
@@ -220,8 +245,10 @@ class NamespaceService:
                     raise missing_namespace(namespace)
                 if row.protected:
                     raise protected(call.on_namespace(namespace))
-                if namespaces.has_content(conn, row.id) or not namespaces.delete(conn, row):
-                    raise _not_empty(namespace)
+                if namespaces.has_content(conn, row.id):
+                    raise _not_empty(namespace, namespaces.content(conn, row.id))
+                if not namespaces.delete(conn, row):
+                    raise missing_namespace(namespace)
                 grants.delete_of_securable(conn, row.id)
                 self._leave_trace(conn, transaction_id)
                 finish(conn, None)
@@ -293,12 +320,14 @@ class NamespaceService:
         if namespaces.get(conn, call.catalog.id, namespace) is not None:
             raise _existing(namespace)
         parent = None
+        made: list[str] = []
         now_ms = self._clock.now_ms()
         owner_id = call.owner(conn)  # of the parents, too
         for depth in range(1, len(namespace) + 1):
             levels = namespace[:depth]
             row = namespaces.get(conn, call.catalog.id, levels) if depth < len(namespace) else None
             if row is None:
+                made.append(levels[-1])
                 if levels in refused:
                     raise call.refusal(refused[levels])
                 row = namespaces.NamespaceRow(
@@ -314,6 +343,10 @@ class NamespaceService:
                 )
                 namespaces.insert(conn, row)
             parent = row.id
+        if any(map(may_hold_separator, made)):
+            reserved = catalogs.separator(conn, call.catalog.id) or self._separator or ""
+            for level in made:
+                check_name(level, "namespace level", reserved=reserved)
 
 
 def _info(call: Call, namespace: Namespace, properties: Mapping[str, str]) -> NamespaceInfo:
@@ -325,8 +358,13 @@ def _existing(namespace: Namespace) -> AlreadyExistsError:
     return AlreadyExistsError(f"Namespace already exists: {'.'.join(namespace)}")
 
 
-def _not_empty(namespace: Namespace) -> NamespaceNotEmptyError:
-    return NamespaceNotEmptyError(f"Namespace {'.'.join(namespace)} is not empty")
+def _not_empty(
+    namespace: Namespace, content: Mapping[str, int] = MappingProxyType({})
+) -> NamespaceNotEmptyError:
+    held = ", ".join(f"{count} {kind if count == 1 else f'{kind}s'}" for kind, count in content.items())
+    return NamespaceNotEmptyError(
+        f"Namespace {'.'.join(namespace)} is not empty{f': it holds {held}' if held else ''}"
+    )
 
 
 def _check_change(removals: Sequence[str], updates: Mapping[str, str]) -> None:

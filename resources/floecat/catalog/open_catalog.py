@@ -13,6 +13,7 @@ from floecat.catalog.load_table import FastLoads, TableLoader
 from floecat.catalog.marks import Marks
 from floecat.catalog.metrics import MetricsService
 from floecat.catalog.namespaces import NamespaceService
+from floecat.catalog.nested_catalogs import NestedCatalogs
 from floecat.catalog.recent_loads import RecentLoads
 from floecat.catalog.replayed_answers import TableAnswers
 from floecat.catalog.tables import TableService
@@ -40,6 +41,7 @@ class CatalogServices:
     catalogs: CatalogService
     changes: CatalogChanges
     directory: CatalogDirectory
+    nested: NestedCatalogs
     marks: Marks
     access: AccessDeclarations
     view_chains: ViewChains
@@ -99,12 +101,14 @@ def open_catalog(
         ),
         surplus_metrics_reports=metrics.Surplus(settings.limits.metrics_reports_bytes).delete,
     )
+    names = settings.namespaces
     catalogs = CatalogService(
         store,
         parts.clock,
         parts.memory,
         parts.storages,
         clients_choose=gateway.client_locations == "allow",
+        schema_separator=names.separator if names.nested else None,
     )
     return CatalogServices(
         catalogs=catalogs,
@@ -125,6 +129,7 @@ def open_catalog(
             addable_locations=settings.storage.addable_locations,
             most_locations=settings.limits.catalog_locations,
         ),
+        nested=NestedCatalogs(store, parts.clock, catalogs, names),
         marks=Marks(store, parts.clock, catalogs),
         access=AccessDeclarations(access.access, access.roles, catalogs),
         calls=CallContext(catalogs, access.authorizer),
@@ -137,6 +142,7 @@ def open_catalog(
             parts.keys,
             paging,
             reserved=separator.reserved,
+            separator=names.separator if names.separator_policy == "predefined" else None,
             most_property_bytes=settings.limits.namespace_property_bytes,
         ),
         loads=loads,

@@ -67,6 +67,8 @@ class Catalog(msgspec.Struct, frozen=True):
     """Whether it may not be removed; a removal looks in the store."""
     clients_choose: bool = True
     """Whether clients may choose locations in it."""
+    schema_separator: str | None = None
+    """Between the levels of its namespaces, where they are written as one text; None in a flat catalog."""
 
     @property
     def allowed(self) -> AllowedLocations:

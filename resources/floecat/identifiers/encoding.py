@@ -24,6 +24,7 @@ from floecat.identifiers.namespace import Namespace
 
 __all__ = [
     "MAX_PHYSICAL_NAME_LENGTH",
+    "MEANS_SOMETHING_IN_URLS",
     "UNIT_SEPARATOR",
     "NamespaceSeparator",
     "SegmentReading",
@@ -50,7 +51,8 @@ _TO_ESCAPE = re.compile(r"[\x00-/:-@\[-^`{-\x7f]")
 
 _UNIT_SEPARATOR_IN_PATH = re.compile("%1f|\x1f", re.IGNORECASE)
 
-_MEANS_SOMETHING_IN_URLS: Final = "/\\?#%+&=, \"'"
+MEANS_SOMETHING_IN_URLS: Final = "/\\?#%+&=, \"'"
+"""Characters that no separator may be."""
 
 
 class SegmentReading(NamedTuple):
@@ -181,7 +183,7 @@ class NamespaceSeparator:
 def _check_separator(separator: str) -> None:
     if len(separator) != 1:
         raise SettingsError(_refusal(separator, "it must be exactly one character"))
-    if separator in _MEANS_SOMETHING_IN_URLS:
+    if separator in MEANS_SOMETHING_IN_URLS:
         raise SettingsError(_refusal(separator, "it conflicts with the parsing of URLs"))
     if separator.isalnum() or separator in "_-":
         raise SettingsError(_refusal(separator, "names are made of it"))

@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Schema of all tables on PostgreSQL."""
 
-HEAD_REVISION: Final = "d9f04add4c92"
+HEAD_REVISION: Final = "9a9ae621c7dc"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -134,6 +134,8 @@ catalogs: Final = sa.Table(
     contents_tag_column(),
     owner_column(),
     flag_column("protected"),
+    # between the levels of its namespaces, where they are written as one text; null in a flat catalog
+    text_column("schema_separator", nullable=True),
     sa.UniqueConstraint("account_id", "name"),
 )
 

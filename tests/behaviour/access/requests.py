@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
+from floecat.settings import GatewaySettings
 from floecat_rest.app import CONTROLLERS
 from floecat_rest.http.options import PUBLIC
 from floecat_rest.http.requests import CatalogRequest
@@ -42,6 +43,8 @@ _FOUND: Mapping[str, str] = {
     "authority": "gone",
     "privilege": "read_table",
     "document": "iceberg.yaml",
+    "metalake": str(GatewaySettings().default_account_id),
+    "schema": "inner",
 }
 _GONE = {"table": "gone", "view": "gone", "namespace": "gone"}
 
@@ -110,6 +113,15 @@ REQUESTS: Mapping[str, Sent] = {
     "dropAccount": Sent(),
     "loadAccount": Sent(),
     "updateAccount": Sent({"disabled": True}),
+    "listMetalakes": Sent(),
+    "loadMetalake": Sent(),
+    "listMetalakeCatalogs": Sent(),
+    "loadMetalakeCatalog": Sent(),
+    "listSchemas": Sent(),
+    "createSchema": Sent({"name": "inner"}),
+    "loadSchema": Sent(),
+    "alterSchema": Sent({"updates": []}),
+    "dropSchema": Sent(),
     "createCatalog": Sent({"name": "floecat", "storage-location": PLACE}),
     "listCatalogs": Sent(),
     "updateCatalog": Sent({}),

@@ -176,6 +176,9 @@ def _operations() -> list[Operation]:
             ((P.LIST_SCHEMA, ns("a", "b")),),
         ),
         op("catalog.namespaces.load", (NS,), ((P.USE_SCHEMA, ns()),)),
+        op("catalog.namespaces.describe", (NS,), ((P.USE_SCHEMA, ns()),)),
+        op("catalog.nested.clashes", (), ((P.MANAGE_CATALOG, CATALOG),)),
+        op("catalog.nested.set_nested", (), ((P.MANAGE_CATALOG, CATALOG),), keywords={"nested": True}),
         op("catalog.namespaces.exists", (NS,), ((P.USE_SCHEMA, ns()),)),
         op(
             "catalog.namespaces.ensure",
@@ -413,6 +416,8 @@ _AS_ANOTHER = {
     "credentials.vending.holds_others",
     # looks the table up as a load does: see `tests/behaviour/storage/test_signing.py`
     "credentials.signing.sign",
+    # tells the name of the account of who asks
+    "access.accounts.name_of",
     # ask for the key of a call
     "parts.keys.run",
     "parts.keys.claim",

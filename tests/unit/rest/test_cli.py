@@ -451,7 +451,7 @@ def test_catalogs_are_changed_and_deleted() -> None:
     assert run("catalog", "create", "lake").returncode == 0
     place = (Path.cwd() / ".floecat" / "warehouse-lake").as_uri()
     changed = run("catalog", "update", "lake", "--add-location", "s3://a", "--add-location", "s3://b")
-    assert changed.stdout == f"Catalog lake is at {place}; further locations: s3://a, s3://b\n"
+    assert changed.stdout == f"Catalog lake is nested by :, at {place}; further locations: s3://a, s3://b\n"
     (changed_again,) = objects("catalog", "update", "lake", "--remove-location", "s3://a")
     assert changed_again["allowed-locations"] == ["s3://b"]
     settings = load_settings()

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from floecat.settings.fields import SettingsGroup
 from floecat.settings.groups.gateway import GatewaySettings
+from floecat.settings.groups.namespaces import NamespaceSettings
 from floecat.settings.groups.pipeline import (
     ConnectorSettings,
     EventSettings,
@@ -40,6 +41,9 @@ class Settings(SettingsGroup, frozen=True, kw_only=True):
 
     gateway: GatewaySettings = GatewaySettings()
     """The REST service."""
+
+    namespaces: NamespaceSettings = NamespaceSettings()
+    """Names of nested namespaces as one text."""
 
     store: StoreSettings = StoreSettings()
     """The SQL store."""

@@ -31,8 +31,10 @@ __all__ = [
     "list_all_accounts",
     "page",
     "page_sizes",
+    "separator",
     "set_allowed_locations",
     "set_properties",
+    "set_separator",
 ]
 
 _SELECT: Final = sa.select(
@@ -47,6 +49,7 @@ _SELECT: Final = sa.select(
     _catalogs.c.updated_at_ms,
     _catalogs.c.owner_id,
     _catalogs.c.protected,
+    _catalogs.c.schema_separator,
 )
 _INSERT: Final = sa.insert(_catalogs)
 _GET: Final = _SELECT.where(_catalogs.c.id == sa.bindparam("id"))
@@ -62,6 +65,11 @@ _SET_PROPERTIES: Final = (
     .where(_catalogs.c.id == sa.bindparam("catalog_id"))
     .values(properties=sa.bindparam("given"), updated_at_ms=sa.bindparam("now_ms"))
 )
+_SET_SEPARATOR: Final = (
+    sa.update(_catalogs)
+    .where(_catalogs.c.id == sa.bindparam("catalog_id"))
+    .values(schema_separator=sa.bindparam("separator"), updated_at_ms=sa.bindparam("now_ms"))
+)
 _BY_NAME: Final = _SELECT.where(
     _catalogs.c.account_id == sa.bindparam("account_id"), _catalogs.c.name == sa.bindparam("name")
 )
@@ -71,6 +79,7 @@ _PAGE_SIZES: Final = _PAGE.with_only_columns(
     sa.func.length(_catalogs.c.allowed_locations) + sa.func.length(_catalogs.c.properties) + 1024
 )
 _LIST_ALL_ACCOUNTS: Final = _SELECT.order_by(_catalogs.c.id)
+_SEPARATOR: Final = sa.select(_catalogs.c.schema_separator).where(_catalogs.c.id == sa.bindparam("id"))
 _COMMIT_VERSIONS: Final = sa.select(_catalogs.c.id, _catalogs.c.commit_version)
 
 
@@ -92,6 +101,8 @@ class CatalogRow(msgspec.Struct, frozen=True):
     owner_id: UUID | None = None
     protected: bool = False
     """Whether it may not be removed."""
+    schema_separator: str | None = None
+    """Between the levels of its namespaces, where they are written as one text; None in a flat catalog."""
 
 
 def insert(conn: Connection, record: CatalogRow) -> None:
@@ -123,6 +134,21 @@ def set_properties(conn: Connection, catalog_id: UUID, properties: Mapping[str, 
     """
     values = {"catalog_id": catalog_id, "given": encode_properties(properties), "now_ms": now_ms}
     conn.change(_SET_PROPERTIES, values)
+
+
+def separator(conn: Connection, catalog_id: UUID) -> str | None:
+    """The separator of schemas.
+
+    After something was inserted into the catalog, it is the one that holds for this: who changes it waits for
+    the lock of the insertion, or the insertion waits for the change.
+    """
+    row = conn.first(_SEPARATOR, {"id": catalog_id})
+    return None if row is None else row[0]
+
+
+def set_separator(conn: Connection, catalog_id: UUID, separator: str | None, now_ms: int) -> None:
+    """Sets the separator of schemas. Read the row `for_update` in the same transaction."""
+    conn.change(_SET_SEPARATOR, {"catalog_id": catalog_id, "separator": separator, "now_ms": now_ms})
 
 
 def delete(conn: Connection, catalog_id: UUID) -> None:
@@ -182,7 +208,7 @@ def commit_versions(conn: Connection) -> dict[UUID, int]:
 
 def _record(row: Row) -> CatalogRow:
     (id_, account_id, name, storage_location, allowed, properties, version, created, updated, *access) = row
-    owner_id, protected = access
+    owner_id, protected, schema_separator = access
     return CatalogRow(
         id=id_,
         account_id=account_id,
@@ -195,4 +221,5 @@ def _record(row: Row) -> CatalogRow:
         updated_at_ms=updated,
         owner_id=owner_id,
         protected=protected,
+        schema_separator=schema_separator,
     )

@@ -7,7 +7,7 @@ being removed while a table, a view or a namespace is in it, also by transaction
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -35,12 +35,14 @@ __all__ = [
     "ContentsState",
     "NamespaceRow",
     "children",
+    "content",
     "contents_state",
     "delete",
     "get",
     "get_with_kind",
     "has_content",
     "insert",
+    "levels_of_all",
     "set_properties",
 ]
 
@@ -122,11 +124,20 @@ _STATE: Final = (
     .select_from(_namespaces.join(_in_account, _catalogs.c.id == _namespaces.c.catalog_id))
     .where(*_NAMED)
 )
+_LEVELS: Final = sa.select(_namespaces.c.levels).where(_namespaces.c.catalog_id == sa.bindparam("catalog_id"))
 _HAS_CONTENT: Final = sa.select(
     sa.or_(
         sa.exists().where(_entries.c.namespace_id == sa.bindparam("id")),
         sa.exists().where(_namespaces.c.parent_id == sa.bindparam("id")),
     )
+)
+_CONTENT: Final = (
+    sa.select(_entries.c.kind, sa.func.count())
+    .where(_entries.c.namespace_id == sa.bindparam("id"))
+    .group_by(_entries.c.kind)
+)
+_COUNT_CHILDREN: Final = (
+    sa.select(sa.func.count()).select_from(_namespaces).where(_namespaces.c.parent_id == sa.bindparam("id"))
 )
 
 
@@ -273,6 +284,19 @@ def has_content(conn: Connection, namespace_id: UUID) -> bool:
     """Whether a table, a view or a namespace is in it."""
     row = conn.first(_HAS_CONTENT, {"id": namespace_id})
     return row is not None and bool(row[0])
+
+
+def content(conn: Connection, namespace_id: UUID) -> dict[str, int]:
+    """The numbers of namespaces, tables and views that are directly in it, without zeros."""
+    row = conn.first(_COUNT_CHILDREN, {"id": namespace_id})
+    counts = {} if row is None or not row[0] else {"namespace": int(row[0])}
+    return counts | {kind: int(count) for kind, count in conn.all(_CONTENT, {"id": namespace_id})}
+
+
+def levels_of_all(conn: Connection, catalog_id: UUID) -> Iterator[Namespace]:
+    """The levels of every namespace of a catalog, in no particular order."""
+    for row in conn.all(_LEVELS, {"catalog_id": catalog_id}):
+        yield decode_texts(row[0])
 
 
 def _record(row: Row) -> NamespaceRow:

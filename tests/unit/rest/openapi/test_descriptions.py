@@ -143,6 +143,7 @@ def made(client, opened_kernel):
         "purge": purges[0]["id"],
         "capture": capture,
         "connector": "lake",
+        "metalake": str(settings.gateway.default_account_id),
         "location": location,
         "lakes": settings.storage.addable_locations[0],
     }
@@ -283,6 +284,7 @@ def test_documented_requests_get_documented_answers(client, documents, made, nam
         "createView": 1,
         "createConnector": 1,
         "createRole": 1,
+        "createSchema": 1,
         "delete": 3,
     }
     cases = sorted(

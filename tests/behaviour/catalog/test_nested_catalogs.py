@@ -1,0 +1,92 @@
+"""The separator of schemas: when it changes, and what stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from floecat.entries.calls import Call
+from floecat.errors import BadRequestError, ConflictError, SettingsError
+from floecat.runtime import Kernel, open_kernel
+from floecat.settings import Settings
+from floecat.settings.groups.namespaces import NamespaceSettings
+
+
+@pytest.fixture
+def reopened(kernel: Kernel) -> Callable[..., Kernel]:
+    """The same store in a kernel with other settings of namespaces, to be closed."""
+
+    def open_with(**settings: object) -> Kernel:
+        given = {name: getattr(kernel.settings, name) for name in Settings.__struct_fields__}
+        return open_kernel(Settings(**given | {"namespaces": NamespaceSettings(**settings)}))  # type: ignore[arg-type]
+
+    return open_with
+
+
+def test_another_separator_is_adopted_where_no_name_holds_it(
+    kernel: Kernel, call: Call, reopened: Callable[..., Kernel]
+):
+    kernel.catalog.namespaces.create(call, ("a;b",), {})
+    kernel.catalog.namespaces.create(call, ("outer", "c;d", "inner"), {})
+    other = reopened(separator=";")
+    try:
+        with pytest.raises(SettingsError) as refused:
+            other.catalog.nested.adopt_separator()
+        message = refused.value.message
+        assert "2 namespaces hold ';' in catalog floecat: " in message
+        assert "'a;b'" in message
+        assert "'outer.c;d'" in message
+        assert list(other.catalog.nested.clashes(call)) == [("a;b",), ("outer", "c;d")]
+        for name in (("a;b",), ("outer", "c;d", "inner"), ("outer", "c;d")):
+            kernel.catalog.namespaces.drop(call, name)
+        other.catalog.nested.adopt_separator()
+        # what began with the former separator is held to the new one
+        with pytest.raises(BadRequestError, match="separator ';'"):
+            kernel.catalog.namespaces.create(call, ("e;f",), {})
+        kernel.catalog.namespaces.create(call, ("e:f",), {})
+        with pytest.raises(SettingsError, match="'e:f'"):
+            kernel.catalog.nested.adopt_separator()
+    finally:
+        other.close()
+
+
+def test_a_catalog_with_clashes_stays_flat(kernel: Kernel, call: Call):
+    nested, namespaces = kernel.catalog.nested, kernel.catalog.namespaces
+    assert nested.set_nested(call, nested=False).schema_separator is None
+    for number in range(25):
+        namespaces.create(call, (f"x:{number:02}",), {})
+    with pytest.raises(ConflictError, match=r"25 namespaces hold ':' in catalog floecat: .* and 5 more\."):
+        nested.set_nested(call, nested=True)
+    assert len(nested.clashes(call)) == 25
+    for number in range(25):
+        namespaces.drop(call, (f"x:{number:02}",))
+    assert nested.set_nested(call, nested=True).schema_separator == ":"
+    with pytest.raises(BadRequestError, match="separator ':'"):
+        namespaces.create(call, ("top", "x:1"), {})
+
+
+def test_a_predefined_separator_is_reserved_in_flat_catalogs_too(
+    kernel: Kernel, call: Call, reopened: Callable[..., Kernel]
+):
+    kernel.catalog.nested.set_nested(call, nested=False)
+    other = reopened(separator_policy="predefined")
+    try:
+        with pytest.raises(BadRequestError, match="separator ':'"):
+            other.catalog.namespaces.create(call, ("a:b",), {})
+        other.catalog.namespaces.create(call, ("a;b",), {})
+    finally:
+        other.close()
+
+
+def test_new_catalogs_are_as_the_settings_say(
+    kernel: Kernel, tmp_path: Path, reopened: Callable[..., Kernel]
+):
+    account = kernel.settings.gateway.default_account_id
+    assert kernel.catalog.catalogs.create(account, "one", tmp_path.as_uri()).schema_separator == ":"
+    other = reopened(nested=False)
+    try:
+        assert other.catalog.catalogs.create(account, "two", tmp_path.as_uri()).schema_separator is None
+    finally:
+        other.close()

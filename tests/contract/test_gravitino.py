@@ -1,0 +1,239 @@
+"""The API in Gravitino's shape, over the same namespaces as the Iceberg side."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tests.contract.answers import assert_error
+from tests.contract.client import Catalog, unique
+
+ACCOUNT = "5eaa9cd5-7d08-3750-9457-cfe800b0b9d2"
+PYTHON_CLIENT = {"user-agent": "Python-urllib/3.11", "x-client-version": "1.3.1"}
+
+
+class Schemas:
+    """The schemas of a catalog, by requests of the shapes that clients were seen to send."""
+
+    def __init__(self, catalog: Catalog, top: str) -> None:
+        self.catalog = catalog
+        self.top = top
+        self.path = f"/api/metalakes/{ACCOUNT}/catalogs/{catalog.warehouse}/schemas"
+
+    def send(self, method: str, name: str = "", body: Any = None, **options: Any) -> httpx.Response:
+        path = f"{self.path}/{quote(name, safe='')}" if name else self.path
+        return self.catalog.http.request(method, path, json=body, **options)
+
+    def create(self, name: str, **body: Any) -> dict[str, Any]:
+        answer = self.send("POST", body={"name": name, "comment": None, "properties": {}, **body})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["schema"]
+
+    def names(self, parent: str | None = None) -> list[str]:
+        answer = self.send("GET", params={"parentSchema": parent} if parent else None)
+        assert answer.status_code == 200, answer.text
+        found = answer.json()["identifiers"]
+        assert all(each["namespace"] == [ACCOUNT, self.catalog.warehouse] for each in found)
+        return [each["name"] for each in found]
+
+
+@pytest.fixture
+def schemas(local_catalog: Catalog) -> Schemas:
+    return Schemas(local_catalog, unique("top"))
+
+
+@pytest.fixture
+def flat(local_catalog: Catalog) -> Iterator[Schemas]:
+    """The catalog while it is flat; afterwards it is nested again."""
+    management = f"/management/v1/catalogs/{local_catalog.warehouse}"
+    assert local_catalog.http.post(management, json={"nested": False}).json()["schema-separator"] is None
+    yield Schemas(local_catalog, unique("flat"))
+    assert local_catalog.http.post(management, json={"nested": True}).json()["schema-separator"] == ":"
+
+
+def refused(answer: httpx.Response, status: int, code: int, kind: str) -> str:
+    """Checks an error, and returns its message."""
+    body = answer.json()
+    assert (answer.status_code, body["code"], body["type"]) == (status, code, kind), answer.text
+    assert body["stack"] == []
+    assert "%" not in body["message"]
+    return body["message"]
+
+
+def test_a_chain_is_made_at_once_and_is_the_same_tree_on_both_sides(schemas: Schemas):
+    name = f"{schemas.top}:B:C"
+    made = schemas.create(name, comment="nested", properties={"k": "v", "n": 1, "b": True})
+    assert (made["name"], made["comment"]) == (name, "nested")
+    assert {key: made["properties"][key] for key in "knb"} == {"k": "v", "n": "1", "b": "true"}
+    assert made["audit"]["createTime"].endswith("Z")
+    assert schemas.top in schemas.names()
+    assert schemas.names(schemas.top) == [f"{schemas.top}:B"]
+    assert schemas.names(f"{schemas.top}:B") == [name]
+    assert schemas.names(name) == []
+    catalog = schemas.catalog
+    assert catalog.children((schemas.top, "B")) == [(schemas.top, "B", "C")]
+    loaded = catalog.get(catalog.namespace_path((schemas.top, "B", "C"))).json()
+    assert loaded["properties"]["comment"] == "nested"
+    catalog.create_namespace((schemas.top, "B", "from.iceberg 100%"), {"comment": "other"})
+    assert schemas.names(f"{schemas.top}:B")[-1] == f"{schemas.top}:B:from.iceberg 100%"
+    shown = schemas.send("GET", f"{schemas.top}:B:from.iceberg 100%").json()["schema"]
+    assert (shown["comment"], "comment" in shown["properties"]) == ("other", False)
+
+
+def test_an_alteration_changes_the_schema_alone_and_the_last_change_of_a_key_counts(schemas: Schemas):
+    name = f"{schemas.top}:B"
+    schemas.create(name, properties={"kept": "1", "gone": "2"})
+    updates = [
+        {"@type": "setProperty", "property": "p", "value": "1"},
+        {"@type": "removeProperty", "property": "p"},
+        {"@type": "removeProperty", "property": "gone"},
+        {"@type": "removeProperty", "property": "never there"},
+        {"@type": "removeProperty", "property": "q"},
+        {"@type": "setProperty", "property": "q", "value": 2},
+    ]
+    answer = schemas.send("PUT", name, {"updates": updates})
+    changed = answer.json()["schema"]
+    changed["properties"].pop("location")
+    assert (answer.status_code, changed["properties"]) == (200, {"kept": "1", "q": "2"})
+    assert changed["audit"]["lastModifiedTime"] >= changed["audit"]["createTime"]
+    parent = schemas.send("GET", schemas.top).json()["schema"]
+    assert parent["properties"].keys() == {"location"}
+    assert "lastModifiedTime" not in parent["audit"]
+    assert schemas.send("PUT", name, {"updates": []}).status_code == 200
+
+
+def test_a_drop_says_what_is_in_the_way_and_is_never_one_of_more(schemas: Schemas):
+    name = f"{schemas.top}:B"
+    schemas.create(f"{name}:C")
+    schemas.catalog.create_table((schemas.top, "B"))
+    schemas.catalog.create_table((schemas.top, "B"))
+    schemas.catalog.create_view((schemas.top, "B"))
+    answer = schemas.send("DELETE", name, params={"cascade": "False"})
+    message = refused(answer, 409, 1005, "NonEmptySchemaException")
+    assert message.endswith("is not empty: it holds 1 namespace, 2 tables, 1 view")
+    for empty in (name, f"{name}:C"):
+        answer = schemas.send("DELETE", empty, params={"cascade": "True"})
+        assert "cascade" in refused(answer, 400, 1001, "IllegalArgumentException")
+    answers = [schemas.send("DELETE", f"{name}:C", params={"cascade": word}) for word in ("yes", "false")]
+    assert [each.json() for each in answers] == [{"dropped": True, "code": 0}, {"dropped": False, "code": 0}]
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "body", "status", "code", "kind"),
+    [
+        ("GET", "{}:nope", None, 404, 1003, "NoSuchSchemaException"),
+        ("PUT", "{}:nope", {"updates": []}, 404, 1003, "NoSuchSchemaException"),
+        ("POST", "", {"name": "{}"}, 409, 1004, "SchemaAlreadyExistsException"),
+        ("POST", "", {"name": "{}:"}, 400, 1001, "IllegalArgumentException"),
+        ("POST", "", {"name": ":{}"}, 400, 1001, "IllegalArgumentException"),
+        ("POST", "", {"name": "{}::B"}, 400, 1001, "IllegalArgumentException"),
+        ("POST", "", {"name": "{}:a\u0001b"}, 400, 1001, "IllegalArgumentException"),
+        ("POST", "", {"name": "{}:" + "x" * 1000}, 400, 1001, "IllegalArgumentException"),
+        ("POST", "", {"name": "{}", "properties": {"location": "%"}}, 400, 1001, "IllegalArgumentException"),
+        ("POST", "", {"name": "{}", "bogus": 1}, 400, 1001, "IllegalArgumentException"),
+        ("POST", "", {"comment": "c"}, 400, 1001, "IllegalArgumentException"),
+        ("PUT", "{}", {"updates": [{"@type": "rename"}]}, 400, 1001, "IllegalArgumentException"),
+        ("PATCH", "{}", None, 405, 1006, "UnsupportedOperationException"),
+    ],
+)  # fmt: skip
+def test_refusals(schemas: Schemas, method: str, name: str, body: Any, status: int, code: int, kind: str):
+    schemas.create(schemas.top)
+    if isinstance(body, dict) and "name" in body:
+        body = {**body, "name": body["name"].replace("{}", schemas.top)}
+    refused(schemas.send(method, name.replace("{}", schemas.top), body), status, code, kind)
+    assert schemas.names(schemas.top) == []
+
+
+def test_a_missing_parent_and_catalog(schemas: Schemas):
+    answer = schemas.send("GET", params={"parentSchema": f"{schemas.top}:none"})
+    refused(answer, 404, 1003, "NoSuchSchemaException")
+    schemas.path = schemas.path.replace(f"/{schemas.catalog.warehouse}/", "/none/")
+    refused(schemas.send("GET"), 404, 1003, "NoSuchCatalogException")
+
+
+def test_a_metalake_is_the_account_and_others_are_refused_the_same(local_catalog: Catalog):
+    http = local_catalog.http
+    shown = http.get(f"/api/metalakes/{ACCOUNT}").json()["metalake"]
+    assert shown == http.get("/api/metalakes").json()["metalakes"][0] | {"name": ACCOUNT}
+    for other in ("none", "018f3b1e-7b7a-7000-8000-000000000000", ""):
+        for path in ("", "/catalogs", f"/catalogs/{local_catalog.warehouse}/schemas"):
+            if other:
+                answer = http.get(f"/api/metalakes/{other}{path}")
+                assert other in refused(answer, 403, 1008, "ForbiddenException")
+    refused(http.post("/api/metalakes", json={"name": "new"}), 405, 1006, "UnsupportedOperationException")
+
+
+def test_catalogs_are_listed_and_loaded(local_catalog: Catalog):
+    path = f"/api/metalakes/{ACCOUNT}/catalogs"
+    listed = local_catalog.http.get(path).json()["identifiers"]
+    assert {"namespace": [ACCOUNT], "name": local_catalog.warehouse} in listed
+    detailed = local_catalog.http.get(path, params={"details": "true"}).json()["catalogs"]
+    loaded = local_catalog.http.get(f"{path}/{local_catalog.warehouse}").json()["catalog"]
+    assert loaded in detailed
+    assert (loaded["type"], loaded["provider"]) == ("relational", "lakehouse-iceberg")
+    answer = local_catalog.http.get(f"{path}/none")
+    refused(answer, 404, 1003, "NoSuchCatalogException")
+
+
+def test_clients_learn_the_separator_and_the_version(local_catalog: Catalog):
+    configs = local_catalog.http.get("/configs").json()
+    assert configs["gravitino.schema.separator"] == ":"
+    assert local_catalog.load_config()["defaults"]["gravitino.schema.separator"] == ":"
+    version = local_catalog.http.get("/api/version").json()["version"]["version"]
+    assert tuple(map(int, version.split("."))) >= (1, 3)
+
+
+def test_only_the_name_of_the_python_client_is_decoded(schemas: Schemas):
+    schemas.create(f"{schemas.top}:a%3Ab")
+    body = {"name": quote(f"{schemas.top}:50%25 + x", safe="")}
+    made = schemas.send("POST", body=body, headers=PYTHON_CLIENT).json()["schema"]
+    assert made["name"] == f"{schemas.top}:50%25 + x"
+    assert sorted(schemas.names(schemas.top)) == [f"{schemas.top}:50%25 + x", f"{schemas.top}:a%3Ab"]
+    answer = schemas.send("POST", body={"name": f"{schemas.top}:50%2"}, headers=PYTHON_CLIENT)
+    refused(answer, 400, 1001, "IllegalArgumentException")
+
+
+def test_close_is_answered(local_catalog: Catalog):
+    host, port = local_catalog.http.base_url.host, local_catalog.http.base_url.port
+    with socket.create_connection((host, port), timeout=30) as connection:
+        connection.sendall(b"CLOSE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b'{"code":0}')
+
+
+def test_a_level_with_the_separator_is_refused_on_the_iceberg_side(schemas: Schemas):
+    for levels in ([f"{schemas.top}:b"], [schemas.top, "b:c", "d"]):
+        answer = schemas.catalog.post("/namespaces", {"namespace": levels})
+        assert "separator ':'" in assert_error(answer, 400, "BadRequestException")
+    assert schemas.top not in schemas.names()
+
+
+def test_a_flat_catalog_takes_names_as_they_are(flat: Schemas):
+    name = f"{flat.top}:b"
+    assert flat.create(name)["name"] == name
+    assert flat.catalog.get(flat.catalog.namespace_path((name,))).status_code == 200
+    assert name in flat.names()
+    answer = flat.send("GET", params={"parentSchema": flat.top})
+    refused(answer, 405, 1006, "UnsupportedOperationException")
+    management = f"/management/v1/catalogs/{flat.catalog.warehouse}"
+    answer = flat.catalog.http.post(management, json={"nested": True})
+    assert repr(name) in assert_error(answer, 409, "ConflictException")
+    assert flat.send("DELETE", name).json()["dropped"]
+
+
+def test_of_chains_that_are_made_at_once_none_is_half(schemas: Schemas):
+    names = [f"{schemas.top}:{a}:{b}" for a in "xy" for b in "pq"] * 4
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda name: schemas.send("POST", body={"name": name}), names))
+    assert {each.status_code for each in answers} <= {200, 409}
+    assert sum(each.status_code == 200 for each in answers) == len(set(names))
+    assert [schemas.names(f"{schemas.top}:{a}") for a in "xy"] == [
+        [f"{schemas.top}:{a}:{b}" for b in "pq"] for a in "xy"
+    ]

@@ -67,6 +67,8 @@ def configure_logging(settings: LogSettings) -> None:
                     "formatter": "json" if settings.json else "text",
                 }
             },
+            # at DEBUG it logs signatures, and the session tokens that are signed
+            "loggers": {"botocore": {"level": "INFO"}},
             "root": {"level": settings.level.upper(), "handlers": ["stderr"]},
         }
     )

@@ -37,6 +37,10 @@ def test_the_level_is_set():
         configure_logging(LogSettings(level="warning", json=True))
         assert root.level == logging.WARNING
         assert isinstance(root.handlers[0].formatter, JsonFormatter)
+        configure_logging(LogSettings(level="debug"))
+        assert root.level == logging.DEBUG
+        # its requests are signed in view of the log
+        assert not logging.getLogger("botocore.auth").isEnabledFor(logging.DEBUG)
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)

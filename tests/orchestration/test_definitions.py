@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import dagster as dg
+import pytest
 import yaml
 
+from floecat.errors import SettingsError
 from floecat_assets.definitions import defs
 from floecat_assets.tables.definitions import load_specs
 
@@ -24,6 +26,7 @@ def refuse(event, args):
         raise RuntimeError(f"{args[0]} is imported while definitions load")
 
 sys.addaudithook(refuse)
+from floecat.errors import SettingsError
 from floecat_assets.definitions import defs
 import dagster as dg
 dg.Definitions.validate_loadable(defs())
@@ -165,6 +168,12 @@ def test_the_location_of_tables_has_an_asset_for_each(lakehouse, monkeypatch):
     assert view.metadata["floecat/created_by"].value == "ada"
     monkeypatch.setenv("FLOECAT_PIPELINE_TABLE_ASSETS", "1")
     assert [spec.key.path[-1] for spec in load_specs()] == ["orders"]
+
+
+def test_the_code_location_is_not_loaded_without_keys_of_secrets(monkeypatch):
+    monkeypatch.setenv("FLOECAT_STORE_URL", "postgresql+psycopg://floecat:hunter2@127.0.0.1:9/floecat")
+    with pytest.raises(SettingsError, match=r"floecat\.secrets\.keys is not set"):
+        defs()
 
 
 def test_with_the_store_away_there_are_no_assets_of_tables_and_a_warning(data_dir, monkeypatch, caplog):

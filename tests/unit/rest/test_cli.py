@@ -387,6 +387,63 @@ def test_a_file_of_the_store_that_cannot_be_opened_is_named(tmp_path: Path) -> N
     assert message.startswith(f"The store cannot open its file: {tmp_path}/folder: ")
 
 
+def test_a_store_for_several_machines_needs_keys_of_secrets(tmp_path: Path) -> None:
+    elsewhere = {"FLOECAT_STORE_URL": f"sqlite:///{tmp_path}/other.db"}
+    for command in ("db upgrade", "catalog list", "db encrypt-secrets"):
+        assert run(*command.split(), **elsewhere).returncode == 0
+    for command in ("serve", "dagster"):
+        message = one_error(run(command, **elsewhere), 2)
+        assert message.startswith("floecat.secrets.keys is not set, and floecat.store.url is")
+        assert "openssl rand -base64 32" in message
+    message = one_error(run("catalog", "list", FLOECAT_SECRETS_KEYS="zebra", **elsewhere), 2)
+    assert message.startswith("floecat.secrets.keys: a key is malformed")
+    assert "zebra" not in message
+
+
+def test_authorities_by_command(tmp_path: Path) -> None:
+    assert run("db", "upgrade").returncode == 0
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2\n")
+    create = ("authority", "create", "lake", "s3a://lake/tables/")
+    options = (
+        "--option",
+        "access-key-id=AKIA",
+        "--option",
+        "duration-s=900",
+        "--option",
+        "tells-endpoint=false",
+    )
+    assert "secret-access-key is missing" in one_error(run(*create, *options), 2)
+    assert "--option: 'role', expected KEY=VALUE" in one_error(run(*create, "--option", "role"), 2)
+    assert "unknown field `role`" in one_error(run(*create, "--option", "role=x"), 2)
+    assert "Expected `int`" in one_error(run(*create, "--option", "duration-s=long"), 2)
+    assert "expected s3://, gs:// or abfss://" in one_error(run("authority", "create", "lake", "/tmp"), 2)
+    assert "cannot be read from nowhere" in one_error(run(*create, *options, "--secret-file", "nowhere"), 2)
+    made = run(*create, *options, "--secret-file", str(secret), "--json")
+    shown = json.loads(made.stdout)
+    assert (shown["prefix"], shown["secrets"]) == ("s3://lake/tables", {"secret-access-key": "***"})
+    assert (shown["method"]["duration-s"], shown["method"]["tells-endpoint"]) == (900, False)
+    update = ("authority", "update", "lake", "--option", "duration-s=", "--option", "region=eu-west-1")
+    assert run(*update, "--rename", "pond", "--disable").returncode == 0
+    shown = json.loads(run("authority", "show", "pond", "--json").stdout)
+    assert (shown["method"]["duration-s"], shown["method"]["region"], shown["enabled"]) == (
+        3600,
+        "eu-west-1",
+        False,
+    )
+    lines = run("authority", "show", "pond").stdout.splitlines()
+    assert {"kind: s3", "enabled: false", "region: eu-west-1", "secret-access-key: ***"} <= set(lines)
+    assert run("authority", "list").stdout.split() == [
+        *("name", "kind", "enabled", "prefix"),
+        *("pond", "s3", "no", "s3://lake/tables"),
+    ]
+    assert [json.loads(run("authority", "list", "--json").stdout)["name"]] == ["pond"]
+    assert "There is no storage authority lake" in one_error(run("authority", "check", "lake"), 1)
+    assert run("authority", "delete", "pond").stdout == "Deleted storage authority pond\n"
+    assert run("authority", "list", "--json").stdout == ""
+    assert "hunter2" not in made.stdout + "".join(lines)
+
+
 def test_brackets_are_printed_as_they_are() -> None:
     assert run("db", "upgrade").returncode == 0
     location = "s3://bucket/[red]lake"

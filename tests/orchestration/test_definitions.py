@@ -26,7 +26,6 @@ def refuse(event, args):
         raise RuntimeError(f"{args[0]} is imported while definitions load")
 
 sys.addaudithook(refuse)
-from floecat.errors import SettingsError
 from floecat_assets.definitions import defs
 import dagster as dg
 dg.Definitions.validate_loadable(defs())

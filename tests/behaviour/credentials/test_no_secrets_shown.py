@@ -102,6 +102,12 @@ def test_secrets_are_shown_nowhere(service: CatalogServer, s3_server: S3Server, 
             assert secret not in answer.text
             secrets |= set().union(*(values(each["config"]) for each in answer.json()["storage-credentials"]))
         assert len(secrets) > 4
+        place = keyed.json()["metadata"]["location"].removeprefix("s3://")
+        wanted = {"method": "GET", "uri": f"{s3_server.endpoint}/{place}/data/a", "region": "us-east-1"}
+        signed = http.post(f"{tables}/t/sign", json={**wanted, "headers": {}})
+        assert signed.status_code == 200, signed.text
+        headers = {name.lower(): value for name, (value,) in signed.json()["headers"].items()}
+        secrets |= {headers["x-amz-security-token"], headers["authorization"].partition("Signature=")[2]}
         send(
             "POST",
             "/management/v1/catalogs/floecat/namespaces/ns/tables/t/captures",

@@ -18,6 +18,7 @@ from pyiceberg.catalog import load_catalog
 
 from tests.delta_tables import writable_copy
 from tests.services.catalog import CatalogServer
+from tests.services.s3 import S3Server
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -44,11 +45,11 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith(("FLOECAT_", "PYICEBERG_"))}
 
 
-def output_of(folder: Path, *arguments: str) -> str:
+def output_of(folder: Path, *arguments: str, **more: str) -> str:
     result = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=environment(),
+        env=environment() | more,
         capture_output=True,
         text=True,
         timeout=240,
@@ -89,11 +90,21 @@ def test_lance(catalog_server: CatalogServer, tmp_path: Path) -> None:
 
 
 @contextmanager
-def service_in(folder: Path) -> Iterator[str]:
-    """What `make up` starts, without Dagster and demo data, until the end of the block; gives its URL."""
+def service_in(folder: Path, **more: str) -> Iterator[str]:
+    """What `make up` starts, without Dagster and demo data, until the end of the block; gives its URL.
+
+    Args:
+        folder: where it is started.
+        more: of its environment.
+    """
     command = [sys.executable, "-m", "floecat_rest", "up", "--no-dagster", "--no-demo", "--rest-port", "0"]
     process = subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=folder,
+        env=environment() | more,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         lines = []
@@ -129,3 +140,29 @@ def test_delta_tables(tmp_path: Path) -> None:
         assert "version 1" in output_of(tmp_path, "-m", "floecat_rest", *arguments)
         catalog = load_catalog("floecat", type="rest", uri=url, warehouse="floecat")
         assert catalog.load_table("demo.orders").scan().to_arrow().num_rows == 8
+
+
+@pytest.mark.s3
+def test_tables_on_s3(tmp_path: Path, s3_server: S3Server, s3_bucket: str) -> None:
+    [section] = re.findall(r"^## Tables on S3\n(.*?)(?=^## )", README, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"```(toml|sh|python)\n(.*?)```", section, re.DOTALL)
+    assert [language for language, _ in blocks] == ["toml", "sh", "sh", "python"]
+    names = {"http://127.0.0.1:8333": s3_server.endpoint, "my-bucket": s3_bucket}
+    names['"floecat"\n'] = f'"{s3_server.access_key_id}"\n'
+
+    def ours(text: str) -> str:
+        for theirs, own in names.items():
+            text = text.replace(theirs, own)
+        return text
+
+    settings, start, authority, use = (text for _, text in blocks)
+    (tmp_path / "floecat.toml").write_text(ours(settings), encoding="utf-8")
+    assert start == "export FLOECAT_STORAGE_AWS_S3_SECRET_ACCESS_KEY=...\nmake up\n"
+    secret = {"FLOECAT_STORAGE_AWS_S3_SECRET_ACCESS_KEY": s3_server.secret_access_key}
+    with service_in(tmp_path, **secret) as url:
+        for line in ours(authority).replace("\\\n", "").splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == ".venv/bin/floecat"
+            output_of(tmp_path, "-m", "floecat_rest", *arguments, **secret)
+        output = output_of(tmp_path, "-c", use.replace("http://127.0.0.1:9200", url))
+        assert output == "[{'id': 1, 'item': 'cup'}, {'id': 2, 'item': 'pot'}]\n"

@@ -22,7 +22,7 @@ from tests.services.spark import spark
 
 __all__ = ["Lake", "page_settings", "spark"]
 
-_S3, _DISK, _CREDENTIAL, _TOKEN = range(4)
+_S3, _DISK, _CREDENTIAL, _TOKEN, _KEYLESS = range(5)
 _AT_ONCE = {"iceberg.expire-snapshots.min-retention": "0s", "iceberg.remove-orphan-files.min-retention": "0s"}
 """Tests cannot wait for a week."""
 
@@ -64,6 +64,9 @@ def page_settings(warehouse: Warehouse, login: dict[str, str] | None = None) -> 
     chosen = properties(page[_S3 if warehouse.s3 else _DISK])
     if login is not None:
         chosen |= properties(page[_TOKEN if "<token>" in login else _CREDENTIAL])
+    if warehouse.vends:
+        chosen = {name: value for name, value in chosen.items() if not name.startswith("s3.aws-")}
+        chosen |= properties(page[_KEYLESS])
     known = {"http://127.0.0.1:9200": warehouse.uri, "floecat": warehouse.name} | (login or {})
     if warehouse.s3:
         known["http://127.0.0.1:8333"] = warehouse.s3.endpoint

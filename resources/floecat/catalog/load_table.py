@@ -240,7 +240,7 @@ class TableLoader:
             etag=table.etag and _with_keys(table.etag, vended),
             config=_config(vended.config, table.config.get(SCAN_PLANNING_MODE)),
             storage_credentials=vended.credentials,
-            signs=vended.signs and table.metadata_location is not None,
+            signs=vended.signs,
         )
 
     def credentials(self, call: Call, identifier: TableIdentifier) -> Sequence[VendedCredential]:

@@ -88,5 +88,5 @@ def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChang
         AuthorityTrial(secrets, makers, service),
         keys,
         vending,
-        Signing(parts.entries, vending, keys, aws, secrets.of),
+        Signing(parts, vending, keys, aws, secrets.of),
     )

@@ -17,11 +17,15 @@ from floecat.credentials.key_cache import KeyCache
 from floecat.credentials.s3_requests import S3Request, UnderstoodRequest, understood
 from floecat.credentials.vending import ScopedAuthority, TablePlaces, Vending
 from floecat.entries.calls import Call
-from floecat.entries.lookup import Entries
 from floecat.entries.names import missing_table
+from floecat.entries.open_entries import EntryParts
 from floecat.errors import BadRequestError, ForbiddenError
 from floecat.fileio.locations import Location
+from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.store.entries import staged_tables
+from floecat.store.entries.documents import decompress
 
 __all__ = ["SignedRequest", "Signing"]
 
@@ -41,7 +45,7 @@ class Signing:
 
     def __init__(
         self,
-        entries: Entries,
+        parts: EntryParts,
         vending: Vending,
         keys: KeyCache,
         aws: AwsKeyMaker,
@@ -50,13 +54,13 @@ class Signing:
         """Wires the service.
 
         Args:
-            entries: look-ups by name.
+            parts: look up tables, and those that are staged.
             vending: knows which authority is responsible for a table.
             keys: keys of authorities with a role.
             aws: finds the own keys of others.
             secrets: reads what an authority keeps secret.
         """
-        self._entries = entries
+        self._parts = parts
         self._vending = vending
         self._keys = keys
         self._aws = aws
@@ -73,12 +77,11 @@ class Signing:
             AuthorityError: the authority has no keys now.
         """
         call = msgspec.structs.replace(call, delegation=frozenset({"signing"}))
-        entry = self._entries.find_table(call, identifier, Privilege.READ_TABLE)
-        if entry is None:
-            raise missing_table(identifier)
-        places = TablePlaces.of_entry(entry)
+        entry = self._parts.entries.find_table(call, identifier, Privilege.READ_TABLE)
+        places = [TablePlaces.of_entry(entry)] if entry is not None else self._staged(call, identifier)
         refused: ForbiddenError | None = None
-        for scoped in self._vending.signed_scopes(call, places):
+        scopes = ((each, scoped) for each in places for scoped in self._vending.signed_scopes(call, each))
+        for table, scoped in scopes:
             method = cast("S3Method", scoped.authority.method)
             try:
                 found = understood(request, method)
@@ -86,7 +89,7 @@ class Signing:
             except ForbiddenError as error:
                 refused = error
                 continue
-            if found.writes and not places.may_write:
+            if found.writes and not table.may_write:
                 raise call.refusal((Privilege.WRITE_TABLE, call.on_entry("table", identifier)))
             if found.by_body and method.role_arn is None:
                 # not every service compares the body with the hash that is signed
@@ -94,13 +97,27 @@ class Signing:
                     f"Deletes of many objects are signed where the storage authority"
                     f" ({scoped.authority.name}) has a role; delete one object at a time"
                 )
-            if self._vending.holds_others(call, places):
+            if self._vending.holds_others(call, table):
                 raise ForbiddenError(
                     f"Requests about {identifier} are not signed: another table or view lies in its locations"
                     " (floecat.storage.overlapping-locations)"
                 )
             return _signed(found, method.region or DEFAULT_REGION, self._credentials(scoped))
         raise refused or BadRequestError(f"No storage authority signs requests about {identifier}")
+
+    def _staged(self, call: Call, identifier: TableIdentifier) -> list[TablePlaces]:
+        """The places of tables that the principal has staged under a name: it writes their files first."""
+        call.check((Privilege.CREATE_TABLE, call.on_entry("table", identifier)))
+        with self._parts.store.read() as conn:
+            namespace = physical_name(identifier.namespace)
+            now_ms = self._parts.clock.now_ms()
+            rows = staged_tables.find(conn, call.catalog.id, namespace, identifier.name, now_ms)
+        own = [
+            TableMetadata.parse(decompress(row.body)) for row in rows if row.principal == call.principal.name
+        ]
+        if not own:
+            raise missing_table(identifier)
+        return [self._vending.places_of_new(call, each) for each in own]
 
     def _credentials(self, scoped: ScopedAuthority) -> Any:
         from botocore.credentials import ReadOnlyCredentials

@@ -125,9 +125,13 @@ class Vending:
 
     def of_new(self, call: Call, metadata: TableMetadata, metadata_location: str | None = None) -> Vended:
         """What the creator of a table is told, which it may write; errors are those of `of`."""
-        access_version = self._known.read_version(call.account_id)
-        places = TablePlaces(metadata.location, metadata.properties.get, True, access_version)
+        places = self.places_of_new(call, metadata)
         return self.of(call, places._replace(metadata_location=metadata_location))
+
+    def places_of_new(self, call: Call, metadata: TableMetadata) -> TablePlaces:
+        """The places of a table for its creator, before it is there."""
+        access_version = self._known.read_version(call.account_id)
+        return TablePlaces(metadata.location, metadata.properties.get, True, access_version)
 
     def config(self, call: Call, location: str, access_version: int) -> Mapping[str, str]:
         """What every client may know about the storage of a location."""

@@ -414,6 +414,7 @@ _AS_ANOTHER = {
     "credentials.vending.scopes",
     "credentials.vending.signed_scopes",
     "credentials.vending.holds_others",
+    "credentials.vending.places_of_new",
     # looks the table up as a load does: see `tests/behaviour/storage/test_signing.py`
     "credentials.signing.sign",
     # tells the name of the account of who asks

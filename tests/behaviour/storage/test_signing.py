@@ -370,3 +370,76 @@ def test_what_is_not_about_the_table_is_not_signed(
     answer = attacked.sign(method, filled(uri), headers, None if body is None else filled(body))
     assert answer.status_code in (400, 403), answer.text
     assert answer.json()["error"]["type"] in ("BadRequestException", "ForbiddenException")
+
+
+def test_who_stages_a_table_writes_its_files_first(key_lake: KeyLake) -> None:
+    staged = key_lake.create("staged", ASKS, **{"stage-create": True}).json()
+    assert staged["config"]["s3.signer.endpoint"] == "v1/floecat/namespaces/ns/tables/staged/sign"
+    key_lake.create("t")
+    signer = Signer(key_lake, "t")
+    signer.config, signer.location = staged["config"], staged["metadata"]["location"]
+    assert signer.send("PUT", signer.url("data/a"), b"data")[0] == 200
+    assert signer.sign("PUT", signer.url(f"s3://{key_lake.bucket}/wh/other")).status_code == 403
+    signer.config = {"s3.signer.endpoint": "v1/floecat/namespaces/ns/tables/missing/sign"}
+    assert signer.sign("GET", signer.url("data/a")).status_code == 404
+
+
+def test_files_of_a_table_inside_another_one_are_not_signed_for_the_outer(key_lake: KeyLake) -> None:
+    change_authority(key_lake.kernel, enabled=False)
+    location = key_lake.create("outer").json()["metadata"]["location"]
+    key_lake.create("inner", location=f"{location}/inner")
+    change_authority(key_lake.kernel, enabled=True)
+    outer, inner = Signer(key_lake, "outer"), Signer(key_lake, "inner")
+    refused = outer.sign("GET", outer.url("inner/data/a"))
+    assert refused.status_code == 403
+    assert "overlapping-locations" in refused.text
+    assert inner.sign("GET", inner.url("data/a")).status_code == 200
+
+
+def test_an_authority_without_an_answer_is_named(key_lake: KeyLake) -> None:
+    key_lake.create("t")
+    method = s3_method(key_lake.server, sts_endpoint="http://127.0.0.1:1")
+    change_authority(key_lake.kernel, method=msgspec.json.encode(method).decode())
+    signer = Signer(key_lake, "t")
+    answer = signer.sign("GET", signer.url("data/a"))
+    assert answer.status_code == 503
+    assert "lake" in answer.text
+
+
+def test_what_may_be_kept_is_told(key_lake: KeyLake) -> None:
+    key_lake.create("t")
+    signer = Signer(key_lake, "t")
+    told = {
+        method: signer.sign(method, signer.url("data/a")).headers["cache-control"]
+        for method in ("GET", "HEAD", "PUT", "DELETE")
+    }
+    assert told == {"GET": "private", "HEAD": "private", "PUT": "no-cache", "DELETE": "no-cache"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"method": "GET", "uri": 1, "region": "r", "headers": {}}',
+        b'{"method": "GET", "uri": "http://a/b/c", "region": "r", "headers": {"a": "b"}}',
+        b'{"method": "GET", "uri": "http://a/b/c", "region": "r", "headers": {}, "provider": "gcs"}',
+        b'{"method": "GET", "uri": "http://a/b/\\ud800", "region": "r", "headers": {}}',
+        b'{"method": "GET", "uri": "%s", "region": "r", "headers": {}}' % (b"x" * 9000),
+        msgspec.json.encode(
+            {"method": "GET", "uri": "u", "region": "r", "headers": {str(n): [] for n in range(300)}}
+        ),
+        msgspec.json.encode(
+            {"method": "POST", "uri": "u", "region": "r", "headers": {}, "body": "x" * (3 << 20)}
+        ),
+    ],
+    ids=range(10),
+)
+def test_bad_requests_are_named(key_lake: KeyLake, body: bytes) -> None:
+    key_lake.create("t")
+    answer = key_lake.client.post(
+        f"{key_lake.tables}/t/sign", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "BadRequestException"

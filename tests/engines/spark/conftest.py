@@ -13,6 +13,7 @@ from tests.contract.client import Catalog
 from tests.engines.conftest import EngineReport
 from tests.engines.pages import blocks, properties
 from tests.engines.spark_process import ICEBERG, RELEASE, SparkProcess
+from tests.services.authorities import prepare_authority
 from tests.services.catalog import running_catalog, s3_environment
 from tests.services.s3 import S3Server
 
@@ -50,6 +51,8 @@ def settings_of(warehouse: Warehouse) -> dict[str, str]:
     page |= {"spark.sql.catalog.floecat.uri": warehouse.uri}
     if warehouse.s3 is not None:
         page |= of_s3 | {f"spark.sql.catalog.floecat.{key}": v for key, v in warehouse.access_keys.items()}
+    if warehouse.vends:
+        page["spark.sql.catalog.floecat.header.X-Iceberg-Access-Delegation"] = "vended-credentials"
     page |= {"spark.sql.catalog.floecat.cache-enabled": "false"}
     settings = {}
     for planner in PLANNERS:
@@ -73,14 +76,19 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         yield from running_lake(Warehouse(server), tmp_path_factory.mktemp("spark"))
 
 
-@pytest.fixture(scope="package")
-def s3_lake(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) -> Iterator[Lake]:
-    """On S3."""
+@pytest.fixture(scope="package", params=["keys", "keyless"])
+def s3_lake(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server
+) -> Iterator[Lake]:
+    """On S3, with keys of its own or with those that the catalog makes."""
     bucket = s3_server.create_bucket()
     keys = s3_server.access_key_id, s3_server.secret_access_key
     environment = s3_environment(s3_server.endpoint, bucket, *keys)
-    with running_catalog(tmp_path_factory.mktemp("spark-s3-lake"), environment) as server:
-        warehouse = Warehouse(server, s3_server, bucket)
+    folder = tmp_path_factory.mktemp("spark-s3-lake")
+    if vends := request.param == "keyless":
+        prepare_authority(folder, environment, s3_server, f"s3://{bucket}/warehouse")
+    with running_catalog(folder, environment) as server:
+        warehouse = Warehouse(server, s3_server, bucket, vends=vends)
         yield from running_lake(warehouse, tmp_path_factory.mktemp("spark-s3"))
 
 

@@ -7,7 +7,6 @@ settings name, and requests only to endpoints that they name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -36,17 +35,20 @@ _FORMS: Final = {
     "sse_key": re.compile(r"[!-~]{1,2048}"),
 }
 _ENDPOINTS: Final = ("endpoint", "sts_endpoint", "login_endpoint")
-_GOOGLE_TOKENS: Final = "https://oauth2.googleapis.com/token"
-_AZURE_DOMAINS: Final = ("core.windows.net", "core.chinacloudapi.cn", "core.usgovcloudapi.net")
+_AZURE_DOMAINS: Final = (
+    "core.windows.net",
+    "core.chinacloudapi.cn",
+    "core.usgovcloudapi.net",
+    "fabric.microsoft.com",
+)
 
 
 class _ServiceAccountKey(msgspec.Struct):
-    """The file of a service account. Others let the reader fetch URLs and run programs."""
+    """The file of a service account. Files of other types let the reader fetch URLs and run programs."""
 
     type: str
     client_email: str
     private_key: str
-    token_uri: str = _GOOGLE_TOKENS
 
 
 _service_account: Final = msgspec.json.Decoder(_ServiceAccountKey)
@@ -88,7 +90,7 @@ class BorrowedPower:
         self._endpoints = {each.rstrip("/") for each in lent if each}
         self._roles = storage.authorities.roles
 
-    def check(self, prefix: Location, method: KeyMethod, secrets: Secrets) -> None:
+    def check(self, prefix: Location, method: KeyMethod) -> None:
         """Refuses what the settings do not lend.
 
         Raises:
@@ -101,10 +103,12 @@ class BorrowedPower:
                     f"keys-of {method.keys_of} needs a role of floecat.storage.authorities.roles here; the"
                     " command line may name any"
                 )
-        for field, url in _urls(method, secrets):
-            if url.rstrip("/") not in self._endpoints:
+        for field in _ENDPOINTS:
+            url = getattr(method, field, None)
+            if url is not None and url.rstrip("/") not in self._endpoints:
                 raise ForbiddenError(
-                    f"{field} is none of floecat.storage.authorities.endpoints; the command line may name any"
+                    f"{_written(field)} is none of floecat.storage.authorities.endpoints; the command line"
+                    " may name any"
                 )
         if isinstance(method, AdlsMethod) and method.endpoint is None:
             domain = prefix.authority.partition(".dfs.")[2]
@@ -113,16 +117,6 @@ class BorrowedPower:
                     f"The domain of {prefix} is none of Azure: endpoint has to be one of"
                     " floecat.storage.authorities.endpoints"
                 )
-
-
-def _urls(method: KeyMethod, secrets: Secrets) -> Iterator[tuple[str, str]]:
-    for field in _ENDPOINTS:
-        if (url := getattr(method, field, None)) is not None:
-            yield _written(field), url
-    if (key := secrets.get("service-account-key")) is not None:
-        uri = _service_account.decode(key).token_uri
-        if uri != _GOOGLE_TOKENS:
-            yield "token_uri of service-account-key", uri
 
 
 def _check_s3(method: S3Method) -> None:
@@ -161,7 +155,6 @@ def check_secrets(method: KeyMethod, secrets: Secrets) -> None:
             found = None
         if found is None or found.type != "service_account":
             raise _invalid("the secret service-account-key is the JSON of the key of a service account")
-        _check_url("token_uri of service-account-key", found.token_uri)
 
 
 def _check_url(what: str, url: str | None) -> None:

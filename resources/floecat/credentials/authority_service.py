@@ -45,7 +45,7 @@ class AuthorityUpdate(HiddenSecrets, frozen=True):
     prefix: str | None = None
     method: KeyMethod | None = None
     secrets: Secrets = {}
-    """New ones; others that it still needs stay."""
+    """A new one, in place of that it has."""
     enabled: bool | None = None
 
 
@@ -95,13 +95,14 @@ class AuthorityService:
             BadRequestError: it is malformed.
             AlreadyExistsError: the account has one of this name, or an enabled one of this prefix.
             ConflictError: the account has too many.
+            SecretsError: there is no key to encrypt its secret with.
         """
         actor.check((Privilege.MANAGE_AUTHORITIES, ACCOUNT))
         prefix = normalize_location(wanted.prefix)
         check_authority(wanted.name, prefix, wanted.method)
         check_secrets(wanted.method, wanted.secrets)
         if not anywhere:
-            self._borrowed.check(prefix, wanted.method, wanted.secrets)
+            self._borrowed.check(prefix, wanted.method)
         id, now_ms = uuids.uuid7(), self._changes.clock.now_ms()
         row = AuthorityRow(
             id,
@@ -146,7 +147,7 @@ class AuthorityService:
             NotFoundError: there is none of this name.
             BadRequestError: it would be malformed.
             AlreadyExistsError: the account has one of the new name, or an enabled one of its prefix.
-            AuthorityError: a secret that stays cannot be decrypted.
+            SecretsError: there is no key to encrypt a new secret with.
         """
         actor.check((Privilege.MANAGE_AUTHORITIES, ACCOUNT))
         changed: list[AuthorityRow] = []
@@ -166,14 +167,11 @@ class AuthorityService:
                 updated_at_ms=self._changes.clock.now_ms(),
             )
             check_authority(row.name, prefix, method)
-            if (prefix, method) != (found.prefix, found.method) or wanted.secrets:
-                secrets = dict(wanted.secrets)
-                if method.secret not in secrets and method.secret == found.method.secret:
-                    secrets |= self._secrets.of(found)
-                check_secrets(method, secrets)
-                if not anywhere and (prefix, method) != (found.prefix, found.method):
-                    self._borrowed.check(prefix, method, secrets)
-                row = msgspec.structs.replace(row, secrets=self._secrets.encrypt(row.id, secrets))
+            if not anywhere and (prefix, method) != (found.prefix, found.method):
+                self._borrowed.check(prefix, method)
+            if wanted.secrets or method.secret != found.method.secret:
+                check_secrets(method, wanted.secrets)
+                row = msgspec.structs.replace(row, secrets=self._secrets.encrypt(row.id, wanted.secrets))
             _check_alone(row, storage_authorities.of_account(conn, row.account_id))
             storage_authorities.update(conn, row)
             changed[:] = [row]

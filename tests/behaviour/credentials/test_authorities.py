@@ -29,7 +29,7 @@ from floecat.store.access import grants
 from floecat.store.catalogs import storage_authorities
 from tests.behaviour.credentials.conftest import ENDPOINT, KEYS, ROLE, SECRET, method, wanted
 
-GOOGLE = '{"type":"service_account","client_email":"a@b","private_key":"hunter2-zebra"%s}'
+GOOGLE = '{"type":"service_account","client_email":"a@b","private_key":"hunter2-zebra"}'
 
 
 def history(kernel: Kernel, actor: Actor) -> list[str]:
@@ -171,9 +171,7 @@ def test_another_account_neither_sees_nor_uses_them(kernel: Kernel, actor: Actor
             {
                 "method": GcsMethod(),
                 "prefix": "gs://b",
-                "secrets": {
-                    "service-account-key": GOOGLE.replace("service_account", "external_account") % ""
-                },
+                "secrets": {"service-account-key": GOOGLE.replace("service_account", "external_account")},
             },
         ),
     ],
@@ -200,14 +198,6 @@ BORROWED = [
     ),
     ("^endpoint is none of floecat", {"method": method(endpoint="http://elsewhere:9000")}),
     ("sts-endpoint is none of", {"method": method(sts_endpoint="http://169.254.169.254")}),
-    (
-        "token_uri of service-account-key is none of",
-        {
-            "method": GcsMethod(),
-            "prefix": "gs://b",
-            "secrets": {"service-account-key": GOOGLE % ',"token_uri":"http://elsewhere/token"'},
-        },
-    ),
     ("login-endpoint is none of", {**AZURE, "method": AdlsMethod(login_endpoint="http://elsewhere")}),
     (
         "The domain of abfss://.* is none of Azure",
@@ -282,17 +272,14 @@ def test_secrets_are_encrypted_anew_and_the_old_key_goes(settings: Settings) -> 
             AuthorityError, match="Storage authority one makes no keys: its secret was encrypted"
         ):
             kernel.credentials.secrets.of(authority)
-        with pytest.raises(AuthorityError, match="set the secret again"):
-            kernel.credentials.authorities.update(
-                actor, "one", AuthorityUpdate(method=method(duration_s=900))
-            )
         count, messages = kernel.credentials.authorities.encrypt_anew()
         assert count == 0
         assert [each.split(":")[0] for each in messages] == [
             "Storage authority one makes no keys",
             "Storage authority two makes no keys",
         ]
-        # it can be turned off, and set again
+        # it can be changed, turned off, and set again
+        kernel.credentials.authorities.update(actor, "one", AuthorityUpdate(method=method(duration_s=900)))
         kernel.credentials.authorities.update(actor, "one", AuthorityUpdate(enabled=False))
         kernel.credentials.authorities.update(
             actor, "one", AuthorityUpdate(secrets={"secret-access-key": "new"})

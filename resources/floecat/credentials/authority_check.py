@@ -46,6 +46,11 @@ _ADVICE: Final[tuple[tuple[str, str], ...]] = (
         r"DurationSeconds|MaxSessionDuration",
         "the role allows no sessions that long: lower the option duration-s",
     ),
+    (r"invalid_client|invalid_grant", "the secret is not that of the account, or is over"),
+    (
+        r"AuthorizationPermissionMismatch|AuthorizationFailure",
+        "who asks lacks the role Storage Blob Delegator on the storage account",
+    ),
     (
         r"InvalidIdentityToken|IDPRejectedClaim",
         "the role does not trust the issuer or the audience of the token",

@@ -12,7 +12,7 @@ from floecat.auth.actors import Actor
 from floecat.credentials.authorities import S3Method, Secrets, StorageAuthority
 from floecat.credentials.authority_check import AuthorityTrial
 from floecat.credentials.authority_service import AuthorityUpdate, NewAuthority
-from floecat.credentials.keys import KeyScope, StorageKeys
+from floecat.credentials.keys import AuthorityError, KeyScope, StorageKeys
 from floecat.runtime import Kernel
 from tests.services.s3 import S3Server
 
@@ -121,6 +121,48 @@ def test_a_wrong_secret_and_a_wrong_bucket_are_told(
         authority, prefix=authority.prefix._replace(authority="nobodys-bucket")
     )
     assert "or the bucket is not there" in problem(kernel, elsewhere)
+
+
+class Refuses:
+    """A service that refuses to make keys."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def make(self, authority: StorageAuthority, _secrets: Secrets, _scope: KeyScope) -> StorageKeys:
+        raise AuthorityError(authority, self._reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        # in the words of the services
+        (
+            "its STS refuses (SignatureDoesNotMatch: Signature expired: 20261130T1 is now earlier)",
+            "the clock",
+        ),
+        ("its STS refuses (RegionDisabledException: STS is not activated in this region)", "the region"),
+        (
+            "its STS refuses (AccessDenied: User: x is not authorized to perform: sts:AssumeRole)",
+            "trust policy",
+        ),
+        (
+            "its STS refuses (ValidationError: The requested DurationSeconds exceeds the MaxSessionDuration)",
+            "lower",
+        ),
+        ("its STS refuses (InvalidIdentityToken: Incorrect token audience)", "does not trust the issuer"),
+        ("https://login refuses (status 401, invalid_client, AADSTS7000215)", "the secret is not that"),
+        ("https://a refuses (status 403, AuthorizationPermissionMismatch)", "Storage Blob Delegator"),
+    ],
+)
+def test_refusals_of_clouds_are_told_in_plain_words(
+    kernel: Kernel, authority: StorageAuthority, s3_server: S3Server, reason: str, advice: str
+) -> None:
+    trial = AuthorityTrial(kernel.credentials.secrets, {"s3": Refuses(reason)}, s3_server.options())
+    (step,) = trial.run(authority)
+    assert step.problem is not None
+    assert reason in step.problem
+    assert advice in step.problem.partition(reason)[2]
 
 
 class AllKeys:

@@ -21,10 +21,22 @@ import httpx
 
 from benchmarks.stops import Missing
 
-__all__ = ["ACCESS_KEY", "SECRET_KEY", "Floecat", "Seaweed", "bare_app", "floecat", "postgres", "seaweed"]
+__all__ = [
+    "ACCESS_KEY",
+    "ROLE_ARN",
+    "SECRET_KEY",
+    "Floecat",
+    "Seaweed",
+    "bare_app",
+    "floecat",
+    "postgres",
+    "seaweed",
+]
 
 ACCESS_KEY = "benchkey"
 SECRET_KEY = "benchsecret"
+ROLE_ARN = "arn:aws:iam::000000000000:role/LakeRole"
+"""A role of SeaweedFS that these keys may assume, and that may do everything."""
 
 
 def free_port() -> int:
@@ -200,6 +212,8 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
     ]
     config = folder / "s3.json"
     config.write_text(json.dumps({"identities": identities}))
+    iam = folder / "iam.json"
+    iam.write_text(json.dumps(_role()))
     data = folder / "seaweed"
     data.mkdir()
     command = [
@@ -207,7 +221,7 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
         "-ip.bind=127.0.0.1", f"-s3.port={ports['s3']}", f"-s3.port.iceberg={ports['iceberg']}",
         "-s3.port.lance=0", f"-master.port={ports['master']}", f"-filer.port={ports['filer']}",
         f"-volume.port={ports['volume']}", "-webdav=false", "-admin.ui=false", "-master.telemetry=false",
-        f"-s3.config={config}",
+        f"-s3.config={config}", f"-s3.iam.config={iam}",
     ]  # fmt: skip
     log = folder / "seaweed.log"
     with process(command, log, {"TMPDIR": str(folder)}) as started:
@@ -222,6 +236,27 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
         boto3.client("s3", **keys).create_bucket(Bucket="lake")
         boto3.client("s3tables", **keys).create_table_bucket(name="tables")
         yield Seaweed(endpoint, f"http://127.0.0.1:{ports['iceberg']}", "lake", "tables")
+
+
+def _role() -> dict[str, Any]:
+    everything = {"Effect": "Allow", "Action": ["s3:*", "sts:ValidateSession"], "Resource": ["*"]}
+    user = {"AWS": "arn:aws:iam::000000000000:user/bench"}
+    trust = {"Effect": "Allow", "Principal": user, "Action": ["sts:AssumeRole"]}
+    role = {
+        "roleName": "LakeRole",
+        "roleArn": ROLE_ARN,
+        "trustPolicy": {"Version": "2012-10-17", "Statement": [trust]},
+        "attachedPolicies": ["LakeAll"],
+    }
+    key = base64.b64encode(bytes(32)).decode()
+    sts = {"tokenDuration": "1h", "maxSessionLength": "12h", "issuer": "sts", "signingKey": key}
+    document = {"Version": "2012-10-17", "Statement": [everything]}
+    return {
+        "sts": sts,
+        "policy": {"defaultEffect": "Deny", "storeType": "memory"},
+        "roles": [role],
+        "policies": [{"name": "LakeAll", "document": document}],
+    }
 
 
 def _weed() -> Path:

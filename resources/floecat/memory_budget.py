@@ -35,7 +35,8 @@ SHARES: Final[Mapping[str, int]] = {
     "tokens": 4,
     "catalogs": 4,
     "access": 8,  # grants of principals and roles
-    "keys": 8,  # of storage, for clients
+    "keys": 4,  # of storage, for clients
+    "vended": 4,  # what clients are told of tables, with keys
 }
 """Parts of 1024 by cache: of 1 GiB each gets as many MiB."""
 

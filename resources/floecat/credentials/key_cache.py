@@ -61,7 +61,7 @@ class KeyCache:
             calls_at_once: keys that one authority makes at a time.
             timeout_s: how long a request waits for its turn.
         """
-        self._makers = makers
+        self.makers: Final = makers
         self._secrets = secrets
         self._kept = kept
         self._clock = clock
@@ -119,7 +119,7 @@ class KeyCache:
         return made
 
     def _make(self, authority: StorageAuthority, scope: KeyScope) -> CurrentKeys:
-        maker = self._makers.get(authority.method.kind)
+        maker = self.makers.get(authority.method.kind)
         if maker is None:
             raise AuthorityError(authority, "this kind makes no keys yet")
         self._check_failed(authority)

@@ -79,7 +79,7 @@ def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChang
         calls_at_once=own.calls_at_once,
         timeout_s=own.timeout_ms / 1000,
     )
-    vending = Vending(parts.store, parts.overlaps, known, keys)
+    vending = Vending(parts.store, parts.overlaps, known, keys, parts.memory.cache("vended"), parts.clock)
     return CredentialServices(
         encryption,
         known,

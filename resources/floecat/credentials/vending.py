@@ -6,11 +6,13 @@ Nothing is written: what is stored and replayed has no keys, and gets them when 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
+from floecat.clock import Clock
 from floecat.credentials.authorities import AdlsMethod, S3Method, StorageAuthority, authority_of
 from floecat.credentials.client_config import config_of
 from floecat.credentials.key_cache import CurrentKeys, KeyCache
@@ -24,6 +26,7 @@ from floecat.entries.overlaps import Overlaps, metadata_root
 from floecat.errors import BadRequestError, LocationNotAllowedError
 from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
+from floecat.memory_budget import LruCache
 from floecat.store.database.engine import Connection, Store
 
 __all__ = ["NO_CREDENTIALS", "ScopedAuthority", "TablePlaces", "Vended", "Vending"]
@@ -37,6 +40,8 @@ _OVERLAPS: Final = (
 )
 
 _NO_ENTRY: Final = UUID(int=0)
+_TOLD_BYTES: Final = 2 << 10
+"""About what an answer takes in memory beside its keys."""
 
 
 class TablePlaces(NamedTuple):
@@ -50,6 +55,8 @@ class TablePlaces(NamedTuple):
     entry_id: UUID = _NO_ENTRY
     """That of no entry for a table that is only staged."""
     metadata_location: str | None = None
+    version: int = 0
+    """Of the entry."""
 
     @classmethod
     def of_entry(cls, entry: Entry[Any]) -> TablePlaces:
@@ -64,6 +71,7 @@ class TablePlaces(NamedTuple):
             entry.access_version,
             row.id,
             row.metadata_location,
+            row.version,
         )
 
 
@@ -86,12 +94,29 @@ class Vended(NamedTuple):
     """Tells this from what others are told; empty where all are told the same."""
     signs: bool = False
     """Whether the client has its requests signed (`Signing`)."""
+    renew_at_ms: int = 0
+    """Until when it may be kept; 0 if it may not, or nothing of it changes with time."""
 
 
 class Vending:
     """Adds keys to answers. Thread-safe."""
 
-    def __init__(self, store: Store, overlaps: Overlaps, known: KnownAuthorities, keys: KeyCache) -> None:
+    def __init__(
+        self,
+        store: Store,
+        overlaps: Overlaps,
+        known: KnownAuthorities,
+        keys: KeyCache,
+        told: LruCache[Vended],
+        clock: Clock,
+    ) -> None:
+        """Wires the service.
+
+        Args:
+            told: where what was told is kept until its keys are renewed, for any principal.
+        """
+        self._told = told
+        self._clock = clock
         self._store = store
         self._overlaps = overlaps
         self._known = known
@@ -106,7 +131,7 @@ class Vending:
         known = self._known.in_memory(call.account_id, table.access_version)
         if known is None and conn is not None:
             known = self._known.of(call.account_id, table.access_version, conn)
-        return None if known is None else _vended(call, table, known, self._keys.in_memory)
+        return None if known is None else self._vended(call, table, known, self._keys.in_memory)
 
     def of(self, call: Call, table: TablePlaces) -> Vended:
         """What a client is told about the storage of a table.
@@ -117,11 +142,39 @@ class Vending:
             StoreUnavailableError: the store does not answer.
         """
         known = self._known.of(call.account_id, table.access_version)
-        vended = _vended(call, table, known, self._keys.in_memory)
+        vended = self._vended(call, table, known, self._keys.in_memory)
         if vended is None and self.holds_others(call, table):
             config, _ = _client_config(call, table.location, known)
             return Vended({**config, NO_CREDENTIALS: _OVERLAPS}, tag="0")
-        return vended or cast("Vended", _vended(call, table, known, self._keys.get))
+        return vended or cast("Vended", self._vended(call, table, known, self._keys.get))
+
+    def _vended(
+        self,
+        call: Call,
+        table: TablePlaces,
+        known: tuple[StorageAuthority, ...],
+        keys_of: Callable[[StorageAuthority, KeyScope], CurrentKeys | None],
+    ) -> Vended | None:
+        if not known or "keys" not in call.delegation:
+            return _vended(call, table, known, keys_of)
+        # all that it hangs on, but for the times of the keys
+        key = (
+            table.entry_id.int,
+            table.version,
+            table.metadata_location,
+            table.access_version,
+            table.may_write,
+            call.catalog.storage,
+        )
+        told = self._told.get(key)
+        if told is None or self._clock.now_ms() >= told.renew_at_ms:
+            told = _vended(call, table, known, keys_of)
+            if told is not None and told.renew_at_ms and table.entry_id != _NO_ENTRY:
+                self._told.put(key, told, _TOLD_BYTES)
+        if told is None or not told.credentials:
+            return told
+        digest = blake2b(f"{told.tag}|{call.principal.name}".encode(), digest_size=16)
+        return told._replace(tag=digest.hexdigest())
 
     def of_new(self, call: Call, metadata: TableMetadata, metadata_location: str | None = None) -> Vended:
         """What the creator of a table is told, which it may write; errors are those of `of`."""
@@ -165,17 +218,18 @@ def _vended(
         signs = "signing" in call.delegation and main is not None and _signs(main)
         return Vended(config, tag="signed" if signs else "", signs=signs)
     credentials: list[VendedCredential] = []
-    digest = blake2b(f"{call.principal.name}|{table.may_write}".encode(), digest_size=16)
+    tag, renew_at_ms = str(table.may_write), sys.maxsize
     for authority, scope, prefixes in scopes:
         kept = keys_of(authority, scope)
         if kept is None:
             return None
         told = {**config_of(authority, prefixes[0]), **kept.keys.config}
         credentials += [VendedCredential(prefix, told) for prefix in _prefixes(prefixes, len(scopes))]
-        digest.update(f"|{authority.id}|{authority.version}|{kept.made_at_ms}".encode())
+        tag += f"|{authority.id}|{authority.version}|{kept.made_at_ms}"
+        renew_at_ms = 0 if scope.principal is not None else min(renew_at_ms, kept.renew_at_ms)
         if authority is main:
             config = told
-    return Vended(config, tuple(credentials), digest.hexdigest())
+    return Vended(config, tuple(credentials), tag, renew_at_ms=renew_at_ms)
 
 
 def _client_config(

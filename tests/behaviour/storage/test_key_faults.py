@@ -33,7 +33,7 @@ class CountingMaker:
 
 @pytest.fixture
 def counted(key_lake: KeyLake) -> CountingMaker:
-    makers: Any = key_lake.kernel.credentials.makers
+    makers: Any = key_lake.kernel.credentials.keys.makers
     makers["s3"] = CountingMaker(makers["s3"])
     return makers["s3"]  # type: ignore[no-any-return]
 

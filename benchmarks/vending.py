@@ -1,4 +1,4 @@
-"""Loads that hand out keys to the storage, beside loads without; signatures; the calls of STS of many loads."""
+"""Loads that hand out keys to the storage, beside loads without; signatures; calls of STS of many loads."""
 
 from __future__ import annotations
 

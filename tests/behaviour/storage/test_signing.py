@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +14,11 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from floecat.auth.authorizer import AllowAll, Check, Privilege
+from floecat.auth.principals import Principal
+from floecat.credentials.s3_requests import S3Request
+from floecat.errors import ForbiddenError
+from floecat.identifiers.namespace import TableIdentifier
 from tests.behaviour.storage.conftest import KeyLake, start_lake
 from tests.services.authorities import add_authority, change_authority, s3_method
 from tests.services.s3 import S3Server
@@ -443,3 +448,36 @@ def test_bad_requests_are_named(key_lake: KeyLake, body: bytes) -> None:
     )
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "BadRequestException"
+
+
+class Without(AllowAll):
+    """Allows everything but one privilege."""
+
+    def __init__(self, missing: Privilege) -> None:
+        self.missing = missing
+
+    def allowed(
+        self, _principal: Principal, checks: Sequence[Check], _found: Any = None, /
+    ) -> tuple[bool, ...]:
+        """False for the one."""
+        return tuple(privilege != self.missing for privilege, _ in checks)
+
+
+def test_reads_are_signed_for_readers_and_writes_for_writers(key_lake: KeyLake) -> None:
+    key_lake.create("t")
+    signer = Signer(key_lake, "t")
+    kernel = key_lake.kernel
+    table = TableIdentifier(("ns",), "t")
+    whole = kernel.catalog.calls.open(
+        Principal("anna", kernel.settings.gateway.default_account_id), "floecat"
+    )
+    url = signer.url("data/a")
+    reader = msgspec.structs.replace(whole, authorizer=Without(Privilege.WRITE_TABLE))
+    assert kernel.credentials.signing.sign(reader, table, S3Request("GET", url)).may_be_kept
+    for method, uri in (("PUT", url), ("DELETE", url), ("POST", f"{url}?uploads")):
+        assert kernel.credentials.signing.sign(whole, table, S3Request(method, uri)).uri
+        with pytest.raises(ForbiddenError, match="write_table"):
+            kernel.credentials.signing.sign(reader, table, S3Request(method, uri))
+    nobody = msgspec.structs.replace(whole, authorizer=Without(Privilege.READ_TABLE))
+    with pytest.raises(ForbiddenError, match="read_table"):
+        kernel.credentials.signing.sign(nobody, table, S3Request("GET", url))

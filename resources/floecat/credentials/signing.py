@@ -6,6 +6,7 @@ The keys that sign are cut to the table where the authority has a role, and else
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -143,16 +144,25 @@ def _check(request: UnderstoodRequest, locations: Sequence[Location], identifier
 
 
 def _signed(request: UnderstoodRequest, region: str, credentials: Any) -> SignedRequest:
-    from botocore.auth import S3SigV4Auth
     from botocore.awsrequest import AWSRequest
 
-    class Signer(S3SigV4Auth):  # type: ignore[misc]
-        def payload(self, _request: Any) -> str:
-            return request.payload
-
     made = AWSRequest(request.method, request.uri, dict(request.headers))
-    Signer(credentials, "s3", region).add_auth(made)
+    made.context["payload"] = request.payload
+    _signer()(credentials, "s3", region).add_auth(made)
     sent = {name.lower() for name in request.headers}
     added = {name: [value] for name, value in made.headers.items() if name.lower() not in sent}
     is_read = not request.writes and not request.lists_folder
     return SignedRequest(request.uri, added, is_read)
+
+
+@cache
+def _signer() -> Any:
+    from botocore.auth import S3SigV4Auth
+
+    class Signer(S3SigV4Auth):  # type: ignore[misc]
+        """Signs the hash that was checked: it sees no body."""
+
+        def payload(self, request: Any) -> str:
+            return str(request.context["payload"])
+
+    return Signer

@@ -474,6 +474,9 @@ def test_reads_are_signed_for_readers_and_writes_for_writers(key_lake: KeyLake) 
     url = signer.url("data/a")
     reader = msgspec.structs.replace(whole, authorizer=Without(Privilege.WRITE_TABLE))
     assert kernel.credentials.signing.sign(reader, table, S3Request("GET", url)).may_be_kept
+    with kernel.store.count_statements() as counter:
+        kernel.credentials.signing.sign(reader, table, S3Request("GET", url))
+    assert (counter.statements, counter.transactions) == (2, 0)
     for method, uri in (("PUT", url), ("DELETE", url), ("POST", f"{url}?uploads")):
         assert kernel.credentials.signing.sign(whole, table, S3Request(method, uri)).uri
         with pytest.raises(ForbiddenError, match="write_table"):

@@ -14,6 +14,7 @@ from tests.clients.warehouses import Warehouse, unique
 from tests.engines.conftest import EngineReport
 from tests.engines.flink_process import ICEBERG, RELEASE, FlinkProcess
 from tests.engines.pages import blocks, properties
+from tests.services.authorities import prepare_authority
 from tests.services.catalog import running_catalog, s3_environment
 from tests.services.s3 import S3Server
 
@@ -52,6 +53,8 @@ def running_lake(warehouse: Warehouse, folder: Path) -> Iterator[Lake]:
     catalog = catalog.replace("http://127.0.0.1:9200", warehouse.uri).replace(";", "")
     added = "'cache-enabled' = 'false'"
     if warehouse.s3 is not None:
+        if warehouse.vends:
+            of_s3 = blocks("flink", "sql")[2]
         for name, value in warehouse.access_keys.items():
             of_s3 = re.sub(f"'{name}' = '[^']*'", f"'{name}' = '{value}'", of_s3)
         added += f", {of_s3}"
@@ -83,6 +86,20 @@ def s3_lake(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) -> It
     with running_catalog(tmp_path_factory.mktemp("flink-s3-lake"), environment) as server:
         warehouse = Warehouse(server, s3_server, bucket)
         yield from running_lake(warehouse, tmp_path_factory.mktemp("flink-s3"))
+
+
+@pytest.fixture
+def keyless_lake(
+    tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server, s3_bucket: str
+) -> Iterator[Lake]:
+    """On S3, without keys of its own."""
+    keys = s3_server.access_key_id, s3_server.secret_access_key
+    environment = s3_environment(s3_server.endpoint, s3_bucket, *keys)
+    folder = tmp_path_factory.mktemp("flink-keyless-lake")
+    prepare_authority(folder, environment, s3_server, f"s3://{s3_bucket}/warehouse")
+    with running_catalog(folder, environment) as server:
+        warehouse = Warehouse(server, s3_server, s3_bucket, vends=True)
+        yield from running_lake(warehouse, tmp_path_factory.mktemp("flink-keyless"))
 
 
 @pytest.fixture(autouse=True)

@@ -147,3 +147,23 @@ def test_who_reads_appends(
             rows = READERS[client](connections, lake.warehouse, table, ("id", "s"))
             assert rows == [(1, "a"), (2, "b")]
     connections.close(lake.warehouse)
+
+
+@pytest.mark.s3
+def test_without_keys(keyless_lake: Lake, engine: EngineReport) -> None:
+    lake = keyless_lake
+    table = f"{lake.create_database()}.t"
+    with engine.step("keys of the catalog: create, write, read"):
+        lake.flink.sql(
+            f"CREATE TABLE {table} (id BIGINT, s STRING, PRIMARY KEY (id) NOT ENFORCED)"
+            " WITH ('format-version' = '2', 'write.upsert.enabled' = 'true')"
+        )
+        lake.flink.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+        assert sorted(lake.flink.sql(f"SELECT * FROM {table}")) == [("1", "a"), ("2", "b")]
+    with engine.step("keys of the catalog: change rows, add a column"):
+        lake.flink.sql(f"INSERT INTO {table} VALUES (2, 'z')")
+        lake.flink.sql(f"ALTER TABLE {table} ADD amount INT")
+        lake.flink.sql(f"INSERT INTO {table} VALUES (3, 'c', 7)")
+        found = sorted(lake.flink.sql(f"SELECT id, s FROM {table}"))
+        assert found == [("1", "a"), ("2", "z"), ("3", "c")]
+    assert lake.duckdb_rows(table) == [(1, "a", None), (2, "z", None), (3, "c", 7)]

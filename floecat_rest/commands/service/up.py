@@ -58,9 +58,11 @@ def up(
     """Start everything: store, REST service, Dagster UI and daemon, demo data. One Ctrl-C stops it all."""
     settings = settings_from(config, data_dir=data_dir, host=host, rest_port=rest_port, workers=workers)
     gateway = settings.gateway
+    from floecat.credentials.secrets import require_keys
     from floecat.storage.catalog_storages import check_locations
 
     check_locations(settings)
+    require_keys(settings)
     try:
         with ExitStack() as stack:
             stack.enter_context(lock_folder(settings.data_path, "up", "--data-dir"))

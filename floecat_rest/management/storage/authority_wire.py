@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from floecat.credentials.authorities import HiddenSecrets, KeyMethod, StorageAuthority
+from floecat.credentials.authority_rules import MASK
 from floecat.credentials.authority_service import AuthorityUpdate, NewAuthority
 
 __all__ = [
@@ -70,7 +71,7 @@ class AuthorityResponse(msgspec.Struct, rename="kebab"):
             found.name,
             str(found.prefix),
             found.method,
-            {} if found.method.secret is None else {found.method.secret: "***"},
+            {} if found.method.secret is None else {found.method.secret: MASK},
             found.enabled,
             found.version,
             found.created_at_ms,

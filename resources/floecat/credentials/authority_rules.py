@@ -17,7 +17,10 @@ from floecat.fileio.endpoints import check_endpoint, check_s3_endpoint
 from floecat.fileio.locations import Location
 from floecat.settings import AdlsSettings, GcsSettings, S3Settings, StorageSettings
 
-__all__ = ["BorrowedPower", "check_authority", "check_secrets"]
+__all__ = ["MASK", "BorrowedPower", "check_authority", "check_secrets"]
+
+MASK: Final = "***"
+"""What stands for a secret wherever an authority is shown."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _LONGEST_SECRET: Final = 16 * 1024
@@ -144,7 +147,7 @@ def check_secrets(method: KeyMethod, secrets: Secrets) -> None:
         raise _invalid(f"it has no secret {name[:80]!r}" + (f", but {method.secret}" if wanted else ""))
     for name in wanted:
         secret = secrets.get(name)
-        if not secret:
+        if not secret or secret == MASK:
             raise _invalid(f"the secret {name} is missing")
         if len(secret) > _LONGEST_SECRET or (name != "service-account-key" and not secret.isprintable()):
             raise _invalid(f"the secret {name} is malformed")

@@ -153,6 +153,7 @@ def test_another_account_neither_sees_nor_uses_them(kernel: Kernel, actor: Actor
         ("sse-type is malformed", {"method": method(sse_type="aes")}),
         ("sse-key is of sse-type kms", {"method": method(sse_key="arn:key")}),
         ("the secret secret-access-key is missing", {"secrets": {}}),
+        ("the secret secret-access-key is missing", {"secrets": {"secret-access-key": "***"}}),
         ("the secret secret-access-key is malformed", {"secrets": {"secret-access-key": "hunter2-zebra\n"}}),
         ("has no secret 'account-key', but secret-access-key", {"secrets": {"account-key": SECRET}}),
         ("has no secret 'secret-access-key'$", {"method": method(keys_of="service", role_arn=ROLE)}),

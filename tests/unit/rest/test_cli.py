@@ -391,7 +391,7 @@ def test_a_store_for_several_machines_needs_keys_of_secrets(tmp_path: Path) -> N
     elsewhere = {"FLOECAT_STORE_URL": f"sqlite:///{tmp_path}/other.db"}
     for command in ("db upgrade", "catalog list", "db encrypt-secrets"):
         assert run(*command.split(), **elsewhere).returncode == 0
-    for command in ("serve", "dagster"):
+    for command in ("up", "serve", "dagster"):
         message = one_error(run(command, **elsewhere), 2)
         assert message.startswith("floecat.secrets.keys is not set, and floecat.store.url is")
         assert "openssl rand -base64 32" in message

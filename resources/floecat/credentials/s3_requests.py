@@ -86,6 +86,7 @@ class UnderstoodRequest(msgspec.Struct, frozen=True):
     objects: Sequence[Location]
     """Objects that it reads or writes; of a list, its prefix."""
     writes: bool
+    lists: bool
     lists_folder: bool
     """Whether it lists all of a folder, so that the object is one."""
     headers: Mapping[str, str]
@@ -145,6 +146,7 @@ def understood(request: S3Request, method: S3Method) -> UnderstoodRequest:
         uri,
         objects,
         writes=verb not in _READS,
+        lists="list-type" in names,
         lists_folder=folder,
         headers=headers,
         payload=payload,

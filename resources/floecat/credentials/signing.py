@@ -151,8 +151,7 @@ def _signed(request: UnderstoodRequest, region: str, credentials: Any) -> Signed
     _signer()(credentials, "s3", region).add_auth(made)
     sent = {name.lower() for name in request.headers}
     added = {name: [value] for name, value in made.headers.items() if name.lower() not in sent}
-    is_read = not request.writes and not request.lists_folder
-    return SignedRequest(request.uri, added, is_read)
+    return SignedRequest(request.uri, added, may_be_kept=not (request.writes or request.lists))
 
 
 @cache

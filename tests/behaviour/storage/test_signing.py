@@ -418,6 +418,10 @@ def test_what_may_be_kept_is_told(key_lake: KeyLake) -> None:
         method: signer.sign(method, signer.url("data/a")).headers["cache-control"]
         for method in ("GET", "HEAD", "PUT", "DELETE")
     }
+    bucket, _, key = signer.location.removeprefix("s3://").partition("/")
+    for prefix in (f"{key}/", f"{key}/da"):
+        listed = signer.sign("GET", f"{key_lake.server.endpoint}/{bucket}?list-type=2&prefix={prefix}")
+        assert listed.headers["cache-control"] == "no-cache"
     assert told == {"GET": "private", "HEAD": "private", "PUT": "no-cache", "DELETE": "no-cache"}
 
 

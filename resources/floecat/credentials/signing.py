@@ -98,7 +98,7 @@ class Signing:
                     f"Deletes of many objects are signed where the storage authority"
                     f" ({scoped.authority.name}) has a role; delete one object at a time"
                 )
-            if self._vending.holds_others(call, table):
+            if self._vending.holds_others(call, table, [scoped]):
                 raise ForbiddenError(
                     f"Requests about {identifier} are not signed: another table or view lies in its locations"
                     " (floecat.storage.overlapping-locations)"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
@@ -142,11 +142,12 @@ class Vending:
             StoreUnavailableError: the store does not answer.
         """
         known = self._known.of(call.account_id, table.access_version)
-        vended = self._vended(call, table, known, self._keys.in_memory)
-        if vended is None and self.holds_others(call, table):
+        scopes = _asked_scopes(call, table, known)
+        vended = self._vended(call, table, known, self._keys.in_memory, scopes)
+        if vended is None and self.holds_others(call, table, scopes):
             config, _ = _client_config(call, table.location, known)
             return Vended({**config, NO_CREDENTIALS: _OVERLAPS}, tag="0")
-        return vended or cast("Vended", self._vended(call, table, known, self._keys.get))
+        return vended or cast("Vended", self._vended(call, table, known, self._keys.get, scopes))
 
     def _vended(
         self,
@@ -154,9 +155,10 @@ class Vending:
         table: TablePlaces,
         known: tuple[StorageAuthority, ...],
         keys_of: Callable[[StorageAuthority, KeyScope], CurrentKeys | None],
+        scopes: Sequence[ScopedAuthority] | None = None,
     ) -> Vended | None:
         if not known or "keys" not in call.delegation:
-            return _vended(call, table, known, keys_of)
+            return _vended(call, table, known, keys_of, ())
         # all that it hangs on, but for the times of the keys
         key = (
             table.entry_id.int,
@@ -168,7 +170,8 @@ class Vending:
         )
         told = self._told.get(key)
         if told is None or self._clock.now_ms() >= told.renew_at_ms:
-            told = _vended(call, table, known, keys_of)
+            scopes = _asked_scopes(call, table, known) if scopes is None else scopes
+            told = _vended(call, table, known, keys_of, scopes)
             if told is not None and told.renew_at_ms and table.entry_id != _NO_ENTRY:
                 self._told.put(key, told, _TOLD_BYTES)
         if told is None or not told.credentials:
@@ -198,10 +201,10 @@ class Vending:
         """The same of the authorities that sign requests, with a role or without."""
         return _scopes(call, table, self._known.of(call.account_id, table.access_version), _signs)
 
-    def holds_others(self, call: Call, table: TablePlaces) -> bool:
-        """Whether another table or view lies in the locations of this one."""
+    def holds_others(self, call: Call, table: TablePlaces, scopes: Sequence[ScopedAuthority]) -> bool:
+        """Whether another table or view lies in the locations of a table that authorities open."""
+        locations = [str(location) for each in scopes for location in each.scope.locations]
         with self._store.read() as conn:
-            locations = map(str, _locations(call, table).values())
             return self._overlaps.others_inside(conn, call.catalog, table.entry_id, locations)
 
 
@@ -210,10 +213,10 @@ def _vended(
     table: TablePlaces,
     known: tuple[StorageAuthority, ...],
     keys_of: Callable[[StorageAuthority, KeyScope], CurrentKeys | None],
+    scopes: Sequence[ScopedAuthority],
 ) -> Vended | None:
     """None where there are no keys yet."""
     config, main = _client_config(call, table.location, known)
-    scopes = _scopes(call, table, known) if known and "keys" in call.delegation else ()
     if not scopes:
         signs = "signing" in call.delegation and main is not None and _signs(main)
         return Vended(config, tag="signed" if signs else "", signs=signs)
@@ -230,6 +233,13 @@ def _vended(
         if authority is main:
             config = told
     return Vended(config, tuple(credentials), tag, renew_at_ms=renew_at_ms)
+
+
+def _asked_scopes(
+    call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...]
+) -> Sequence[ScopedAuthority]:
+    """What the client takes keys for."""
+    return _scopes(call, table, known) if known and "keys" in call.delegation else ()
 
 
 def _client_config(

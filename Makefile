@@ -17,7 +17,7 @@ ENGINE ?=
 ENGINES = $(if $(ENGINE),$(ENGINE:%=tests/engines/%),tests/engines)
 # The tests of `make test-only`: files and folders.
 TESTS  ?=
-BENCHMARKS ?= start load commit writers workloads churn memory manifests delta lance purge events table_assets
+BENCHMARKS ?= start load commit writers workloads churn memory manifests delta lance purge events table_assets vending
 PIP     = $(BIN)/python .ci/pip-progress
 SHORT  := -m "not scale and not engines"
 

@@ -417,6 +417,14 @@ _AS_ANOTHER = {
     "credentials.vending.places_of_new",
     # looks the table up as a load does: see `tests/behaviour/storage/test_signing.py`
     "credentials.signing.sign",
+    # ask on the account: `tests/behaviour/credentials/test_authorities.py`
+    "access.changes.run",
+    "credentials.authorities.check_use",
+    "credentials.authorities.create",
+    "credentials.authorities.delete",
+    "credentials.authorities.get",
+    "credentials.authorities.page",
+    "credentials.authorities.update",
     # tells the name of the account of who asks
     "access.accounts.name_of",
     # ask for the key of a call

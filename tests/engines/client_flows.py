@@ -35,7 +35,8 @@ MORE: list[Row] = [{"id": 4, "region": None, "amount": 4.0}]
 
 def properties_for(warehouse: Warehouse) -> dict[str, str]:
     """The settings that docs/clients/go.md and rust.md show."""
-    return {"uri": warehouse.uri, "warehouse": warehouse.name} | warehouse.access_keys
+    asks = {"header.x-iceberg-access-delegation": "vended-credentials"} if warehouse.vends else {}
+    return {"uri": warehouse.uri, "warehouse": warehouse.name} | warehouse.access_keys | asks
 
 
 def sorted_rows(rows: list[Row]) -> list[Row]:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import connections, disk_warehouse, s3_warehouse, warehouse
+from tests.clients.conftest import connections, disk_warehouse, keyless_warehouse, s3_warehouse
+from tests.clients.warehouses import Warehouse
 from tests.engines.programs import ProgramMissingError
 
-__all__ = ["EngineReport", "connections", "disk_warehouse", "s3_warehouse", "warehouse"]
+__all__ = ["EngineReport", "connections", "disk_warehouse", "keyless_warehouse", "s3_warehouse", "warehouse"]
 
 _REPORTS = pytest.StashKey[dict[str, "EngineReport"]]()
 
@@ -79,3 +80,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for name, report in sorted(reports.items()):
         said = f"not run: {report.not_run}" if report.not_run else ", ".join(report.failures) or "none"
         terminalreporter.write_line(f"{name:<12} {report.version:<28} {report.steps:>5}  {said}")
+
+
+_ON_S3 = [pytest.param(kind, marks=pytest.mark.s3) for kind in ("s3", "keyless")]
+
+
+@pytest.fixture(scope="session", params=["disk", *_ON_S3])
+def warehouse(request: pytest.FixtureRequest) -> Warehouse:
+    """On the local disk, on S3, and on S3 without keys of the client's own."""
+    found: Warehouse = request.getfixturevalue(f"{request.param}_warehouse")
+    return found

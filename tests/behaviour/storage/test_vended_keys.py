@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 import pytest
 
+from floecat.auth.authorizer import AllowAll, Check, Privilege
+from floecat.auth.principals import Principal
 from floecat.errors import FloecatError
 from tests.behaviour.storage.conftest import ASKS, SCHEMA, KeyLake
 from tests.services.authorities import change_authority
@@ -166,3 +172,32 @@ def test_views_are_told_the_storage_of_the_authority(key_lake: KeyLake) -> None:
     body = {"name": "v", "schema": SCHEMA, "view-version": view_version(), "properties": {}}
     assert key_lake.client.post(path, json=body).status_code == 200
     assert key_lake.client.get(f"{path}/v").json()["config"]["s3.region"] == "eu-north-1"
+
+
+class ReadsAlone(AllowAll):
+    """Everybody may do everything but write tables."""
+
+    def allowed(
+        self, _principal: Principal, checks: Sequence[Check], _found: Any = None, /
+    ) -> Sequence[bool]:
+        return [privilege != Privilege.WRITE_TABLE for privilege, _ in checks]
+
+
+def test_readers_and_principals_have_answers_of_their_own(key_lake: KeyLake) -> None:
+    location = key_lake.create("t").json()["metadata"]["location"]
+    writer = key_lake.call()
+    other = msgspec.structs.replace(writer, principal=Principal("other", writer.account_id))
+    reader = msgspec.structs.replace(writer, authorizer=ReadsAlone())
+    load = key_lake.kernel.catalog.loader.load
+    loaded = [load(call, key_lake.name("t")) for call in (writer, other, reader)]
+    assert len({table.etag for table in loaded}) == 3
+    assert not load(other, key_lake.name("t"), if_none_match=loaded[0].etag).not_modified
+    assert load(writer, key_lake.name("t"), if_none_match=loaded[0].etag).not_modified
+    assert loaded[0].config == loaded[1].config != loaded[2].config  # no principal is named
+    key_lake.files(dict(loaded[0].config)).write_new(f"{location}/data/x", b"x")
+    files = key_lake.files(dict(loaded[2].config))
+    assert files.read(f"{location}/data/x") == b"x"
+    with pytest.raises(FloecatError, match=r"(?i)denied|refuse"):
+        files.write_new(f"{location}/data/y", b"y")
+    with pytest.raises(FloecatError, match=r"(?i)denied|refuse"):
+        files.delete(f"{location}/data/x")

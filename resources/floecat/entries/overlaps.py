@@ -6,7 +6,7 @@ no new ones. Where there are some, the outer one gets no keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from floecat.entries.areas import Area, folder_text, overlapping_ranges
@@ -57,6 +57,9 @@ class Overlaps:
     def check(self, conn: Connection, catalog: Catalog, new: Mapping[UUID, Sequence[str]]) -> None:
         """Refuses folders of an entry that overlap with those of another one, below a storage authority.
 
+        The authority is one of the account of either: nobody takes the keys to a table from another account
+        by making one inside.
+
         Args:
             conn: a transaction. One that adds the folders asks once it holds the lock of the catalog.
             new: `entry_folders` that entries get, by their ids, also of entries that are yet to be made.
@@ -66,14 +69,17 @@ class Overlaps:
         """
         if not self._refuses or not any(new.values()):
             return
-        prefixes = list(_objects(storage_authorities.lock_prefixes(conn, catalog.account_id)))
+        # also keeps other transactions of the account waiting, so that of two tables one sees the other
+        own = storage_authorities.lock_prefixes(conn, catalog.account_id)
         for entry_id, folders in new.items():
-            guarded = Area(
-                each
-                for each in _objects(folders)
-                if any(prefix.contains(each) or each.contains(prefix) for prefix in prefixes)
-            )
-            if guarded and self._other_in(conn, catalog, entry_id, overlapping_ranges(guarded)):
+            area = Area(_objects(folders))
+
+            def is_guarded(account_id: UUID, area: Area = area) -> bool:
+                others = [] if account_id == catalog.account_id else _prefixes(conn, account_id)
+                prefixes = list(_objects([*own, *others]))
+                return any(each.contains(at) or at.contains(each) for each in prefixes for at in area)
+
+            if area and self._other_in(conn, catalog, entry_id, overlapping_ranges(area), is_guarded):
                 raise BadRequestError(
                     "Invalid location: it is, contains or lies in a folder of another table or view, and keys"
                     " for one would open files of the other; choose another location"
@@ -89,12 +95,20 @@ class Overlaps:
         return bool(ranges) and self._other_in(conn, catalog, entry_id, ranges)
 
     def _other_in(
-        self, conn: Connection, catalog: Catalog, entry_id: UUID, ranges: Sequence[tuple[str, str]]
+        self,
+        conn: Connection,
+        catalog: Catalog,
+        entry_id: UUID,
+        ranges: Sequence[tuple[str, str]],
+        counts: Callable[[UUID], bool] = lambda _: True,
     ) -> bool:
+        """Whether there is one, in a catalog on the same store whose account counts."""
         elsewhere: set[UUID] = set()
         while found := entry_paths.other_in(conn, entry_id, ranges, elsewhere):
             storage = self._storages.by_id(conn, found.catalog_id)
-            if storage is None or catalog.storage.shares(found.folder, storage):
+            if storage is None or storage.account_id is None:
+                return True
+            if catalog.storage.shares(found.folder, storage) and counts(storage.account_id):
                 return True
             elsewhere.add(found.catalog_id)
         return False
@@ -108,3 +122,7 @@ def _objects(locations: Iterable[str]) -> Iterable[Location]:
             continue  # no file has it
         if found.scheme != "file" and len(folder_text(found).encode()) <= _LONGEST_BYTES:
             yield found
+
+
+def _prefixes(conn: Connection, account_id: UUID) -> list[str]:
+    return [each.prefix for each in storage_authorities.of_account(conn, account_id) if each.enabled]

@@ -14,6 +14,7 @@ from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.struct_types import prepare_struct_types
 from floecat_rest.front_page import FrontPageController
+from floecat_rest.gravitino.access import GRAVITINO_ACCESS_CONTROLLERS
 from floecat_rest.gravitino.errors import GRAVITINO_PATHS, gravitino_error
 from floecat_rest.gravitino.metalakes import METALAKE_CONTROLLERS
 from floecat_rest.gravitino.schemas import GravitinoSchemaController, GravitinoSchemasController
@@ -176,6 +177,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     *METALAKE_CONTROLLERS,
     GravitinoSchemasController,
     GravitinoSchemaController,
+    *GRAVITINO_ACCESS_CONTROLLERS,
     HealthController,
     MetricsPageController,
     SchemaController,

@@ -5,15 +5,24 @@ Its clients choose the exception by code and type, and format messages with `%`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
+from floecat.errors import BadRequestError, FloecatError, NotFoundError
 from floecat_rest.gravitino.wire import GravitinoError
 from floecat_rest.http.errors import ErrorModel, shortened
 
-__all__ = ["GRAVITINO_PATHS", "gravitino_error"]
+__all__ = [
+    "GRAVITINO_PATHS",
+    "IllegalNameError",
+    "UnknownNameError",
+    "gravitino_error",
+    "illegal_is",
+    "missing_is",
+]
 
 GRAVITINO_PATHS: Final = "/api/metalakes"
 """Beginning of the paths whose errors have this form."""
@@ -40,9 +49,60 @@ _KINDS: Final[Mapping[str, tuple[int, str]]] = {
 _UNSUPPORTED_STATUS: Final = {406: 405}
 
 
-def gravitino_error(error: ErrorModel) -> tuple[int, bytes]:
+class UnknownNameError(NotFoundError):
+    """Something that a request names does not exist.
+
+    Attributes:
+        kind: type of the error on the wire.
+    """
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class IllegalNameError(BadRequestError):
+    """Something that the body of a request names cannot be used.
+
+    Attributes:
+        kind: type of the error on the wire.
+    """
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@contextmanager
+def missing_is(kind: str) -> Iterator[None]:
+    """Answers a missing thing as an error of this type."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise UnknownNameError(error.message, kind) from None
+
+
+@contextmanager
+def illegal_is(
+    kind: str, errors: tuple[type[FloecatError], ...] = (NotFoundError, BadRequestError)
+) -> Iterator[None]:
+    """Answers a missing thing, or one that is malformed, as an error of a request of this type.
+
+    Args:
+        kind: the type.
+        errors: those that are meant.
+    """
+    try:
+        yield
+    except errors as error:
+        raise IllegalNameError(error.message, kind) from None
+
+
+def gravitino_error(error: ErrorModel, raised: Exception) -> tuple[int, bytes]:
     """The status and the body for an error."""
     code, kind = _KINDS.get(error.type, _OTHER)
+    if isinstance(raised, UnknownNameError | IllegalNameError):
+        kind = raised.kind
     # a percent sign breaks the client; this one looks the same
     message = shortened(error.message).replace("%", "\N{FULLWIDTH PERCENT SIGN}")
     body = msgspec.json.encode(GravitinoError(code, kind, message))

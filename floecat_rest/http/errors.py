@@ -95,7 +95,7 @@ _LONGEST_MESSAGE = 1000
 _LONGEST_REASON = 500
 _LONGEST_PATH = 200
 
-ErrorForm: TypeAlias = Callable[["ErrorModel"], tuple[int, bytes]]
+ErrorForm: TypeAlias = Callable[["ErrorModel", Exception], tuple[int, bytes]]
 """Gives the status and the body of an error, as the clients of some paths read them."""
 
 _NOT_DESCRIBING = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
@@ -152,7 +152,7 @@ def encode_error(error: ErrorModel) -> bytes:
     return msgspec.json.encode(IcebergErrorResponse(sent))
 
 
-def iceberg_error(error: ErrorModel) -> tuple[int, bytes]:
+def iceberg_error(error: ErrorModel, _raised: Exception) -> tuple[int, bytes]:
     """The status and the body for an error."""
     return error.code, encode_error(error)
 
@@ -184,7 +184,7 @@ def answer_error(scope: Scope, error: Exception, form: ErrorForm = iceberg_error
         )
     _release(raised)
     # A response to HEAD has no body, errors included.
-    status, content = form(described)
+    status, content = form(described, error)
     return Answer(
         status,
         b"" if method == "HEAD" else content,

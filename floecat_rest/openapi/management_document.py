@@ -304,6 +304,11 @@ _PATH_PARAMETERS: Final = {
     "job": ("Id of the job.", "0198c7a0-0000-7000-8000-000000000001"),
     "purge": ("Id of the purge.", "0198c7a0-0000-7000-8000-000000000001"),
     "document": ("Name of the document.", "iceberg.json"),
+    "type": ("Kind of the thing: `metalake`, `catalog`, `schema`, `table` or `view`.", "catalog"),
+    "object": ("Full name of the thing, as `catalog.A:B.table`.", "floecat"),
+    "user": ("Name of the principal.", "ada"),
+    "group": ("Name of a group of tokens.", "staff"),
+    "change": ("`grant` or `revoke`.", "grant"),
     "metalake": ("Name or id of the account.", "marketing"),
     "schema": ("Levels of a namespace, separated as `/configs` says.", "sales:emea"),
 }

@@ -13,7 +13,7 @@ from joserfc.jwk import RSAKey
 
 from tests.services.http_server import QuietHandler, serving
 
-__all__ = ["IdentityProvider", "identity_provider", "oidc_environment"]
+__all__ = ["IdentityProvider", "identity_provider", "oidc_environment", "signed_token"]
 
 _ACCOUNT = "5eaa9cd5-7d08-3750-9457-cfe800b0b9d2"
 _ISSUER = "https://issuer.example"
@@ -36,8 +36,7 @@ class IdentityProvider:
 
     def token(self, lifetime_s: int) -> str:
         """A token that ends in some seconds, or ended some seconds ago."""
-        claims = {"iss": _ISSUER, "sub": "me", "account_id": _ACCOUNT, "exp": int(time.time()) + lifetime_s}
-        return jwt.encode({"alg": "RS256"}, claims, self._key)
+        return signed_token(self._key, "me", lifetime_s=lifetime_s)
 
     def answer(self, form: dict[str, list[str]]) -> tuple[int, dict[str, object]]:
         """What the token endpoint says."""
@@ -67,6 +66,18 @@ def identity_provider(key: RSAKey, lifetime_s: int) -> Iterator[IdentityProvider
     with serving(Handler) as url:
         made = IdentityProvider(key, url, lifetime_s)
         yield made
+
+
+def signed_token(key: RSAKey, name: str, *groups: str, lifetime_s: int = 3600) -> str:
+    """A token of somebody, for the default account."""
+    claims = {
+        "iss": _ISSUER,
+        "sub": name,
+        "roles": groups,
+        "account_id": _ACCOUNT,
+        "exp": int(time.time()) + lifetime_s,
+    }
+    return jwt.encode({"alg": "RS256"}, claims, key)
 
 
 def oidc_environment(key: RSAKey, leeway_s: int = 2) -> dict[str, str]:

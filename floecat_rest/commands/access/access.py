@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,16 +14,15 @@ from floecat.errors import BadRequestError
 from floecat.identifiers.written_names import parse_identifier, parse_namespace
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.options import CatalogOption, JsonOption, on_account, on_catalog
+from floecat_rest.http.paged import every
 
 if TYPE_CHECKING:
     from floecat.access.access_questions import Grant
     from floecat.auth.actors import Actor
-    from floecat.entries.calls import Call, Page
+    from floecat.entries.calls import Call
     from floecat.runtime import Kernel
 
-__all__ = ["GranteeArgument", "PrincipalArgument", "app", "every", "granted_to", "print_grants"]
-
-T = TypeVar("T")
+__all__ = ["GranteeArgument", "PrincipalArgument", "app", "granted_to", "print_grants"]
 
 app = typer.Typer(
     name="access", help="Access: grants and owners; who may do what, and why.", no_args_is_help=True
@@ -248,15 +247,6 @@ def apply(
 def granted_to(kernel: Kernel, actor: Actor, grantee: str) -> Iterator[Grant]:
     """Everything that is granted to a grantee."""
     return every(lambda token: kernel.access.questions.grants_to(actor, grantee, token, 1000))
-
-
-def every(page: Callable[[str | None], Page[T]]) -> Iterator[T]:
-    """The items of all pages."""
-    found = page(None)
-    yield from found.items
-    while found.next_token is not None:
-        found = page(found.next_token)
-        yield from found.items
 
 
 def print_grants(found: Iterable[Grant]) -> None:

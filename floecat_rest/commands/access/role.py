@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from floecat_rest.commands.access.access import GranteeArgument, every, granted_to, print_grants
+from floecat_rest.commands.access.access import GranteeArgument, granted_to, print_grants
 from floecat_rest.commands.console import print_json, print_plain, print_rows
 from floecat_rest.commands.options import JsonOption, on_account
+from floecat_rest.http.paged import every
 
 if TYPE_CHECKING:
     from floecat.auth.actors import Actor

@@ -87,6 +87,21 @@ class AccessService:
         row = GrantRow(actor.account_id, grantee, place_id, privilege, on.kind, actor.principal.name, now_ms)
         return grants.insert(conn, row)
 
+    def give_privileges(
+        self, conn: Connection, actor: Actor, privileges: Iterable[Privilege], on: Securable, to: str
+    ) -> list[str]:
+        """Grants privileges on a thing in a transaction; the actor may. Returns the line of history.
+
+        Raises:
+            NotFoundError: there is no such thing, or no such role.
+            ConflictError: the thing has too many grants.
+        """
+        place_id = whole_path(conn, actor.account_id, on).places[-1].id
+        stored = known_grantee(conn, actor.account_id, to)
+        given = [each for each in privileges if self.insert(conn, actor, on, place_id, stored, each)]
+        self.check_bound(conn, on, place_id)
+        return [f"grant {', '.join(given)} on {on} to {to}"] if given else []
+
     def check_bound(self, conn: Connection, on: Securable, place_id: UUID) -> None:
         """Refuses what a transaction has made too much of.
 

@@ -101,7 +101,8 @@ def open_access(
         has_operators=auth.operators is not None,
         issuers=auth.issuers.keys(),
     )
-    access, role_service = AccessService(changes), RoleService(changes, stored)
+    access = AccessService(changes)
+    role_service = RoleService(changes, stored, access)
     return AccessServices(
         RefusingAuthorizer(decides, refusals, hides=auth.hide_forbidden),
         refusals,

@@ -10,7 +10,7 @@ import msgspec
 from floecat.access.changes import ACCOUNT, AccessChanges, principal_of
 from floecat.auth.actors import Actor
 from floecat.auth.authorizer import Privilege
-from floecat.errors import ConflictError
+from floecat.errors import AlreadyExistsError, ConflictError
 from floecat.store import page_tokens
 from floecat.store.access import grants, principals, roles
 from floecat.store.database.engine import Connection
@@ -64,6 +64,27 @@ class PrincipalService:
             ids = [UUID(role) for _, role in roles.roles_of(conn, actor.account_id, [str(row.id)])]
             found = sorted(roles.names(conn, ids).values())
         return PrincipalInfo(row.name, row.disabled, row.created_at_ms, tuple(found))
+
+    def create(self, actor: Actor, name: str) -> PrincipalInfo:
+        """Makes the row of a principal before it first comes.
+
+        Raises:
+            ForbiddenError: the actor may not manage principals.
+            BadRequestError: the name is malformed.
+            AlreadyExistsError: there is such a principal.
+            ConflictError: there are too many principals.
+        """
+        actor.check((Privilege.MANAGE_PRINCIPALS, ACCOUNT))
+        self._changes.new_grantee(f"principal:{name}")
+
+        def work(conn: Connection) -> list[str]:
+            if principals.find(conn, actor.account_id, name) is not None:
+                raise AlreadyExistsError(f"Principal already exists: {name}")
+            self._changes.grantee(conn, actor.account_id, f"principal:{name}")
+            return [f"create principal {name}"]
+
+        self._changes.run(actor, work)
+        return PrincipalInfo(name, False, self._changes.clock.now_ms())
 
     def set_disabled(self, actor: Actor, name: str, *, disabled: bool) -> Sequence[str]:
         """Disables a principal, which may do nothing from its next request on, or enables it.

@@ -9,12 +9,13 @@ from uuid import UUID
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.access.access_service import AccessService
 from floecat.access.changes import ACCOUNT, LONGEST_NAME, AccessChanges, GranteeNames, known_grantee, role_of
 from floecat.access.memberships import above, reached
 from floecat.access.paths import find_paths
 from floecat.access.stored_authorizer import StoredAuthorizer
 from floecat.auth.actors import Actor
-from floecat.auth.authorizer import Privilege
+from floecat.auth.authorizer import Privilege, Securable
 from floecat.errors import AlreadyExistsError, BadRequestError, ConflictError, ForbiddenError, NotFoundError
 from floecat.store import page_tokens
 from floecat.store.access import grants, roles
@@ -44,8 +45,9 @@ class Role(msgspec.Struct, frozen=True):
 class RoleService:
     """Changes roles, each change in one transaction with its line of history."""
 
-    def __init__(self, changes: AccessChanges, authorizer: StoredAuthorizer) -> None:
+    def __init__(self, changes: AccessChanges, authorizer: StoredAuthorizer, access: AccessService) -> None:
         self._changes = changes
+        self._access = access
         self._authorizer = authorizer
 
     def list(self, actor: Actor) -> Sequence[Role]:
@@ -103,22 +105,33 @@ class RoleService:
             named = GranteeNames(conn, found.items)
         return Page([named.of(each) for each in found.items], found.next_token)
 
-    def create(self, actor: Actor, name: str) -> Sequence[str]:
-        """Creates a role, which its creator owns. Returns the line of history.
+    def create(
+        self, actor: Actor, name: str, granted: Sequence[tuple[Securable, Sequence[Privilege]]] = ()
+    ) -> Sequence[str]:
+        """Creates a role, which its creator owns. Returns the lines of history.
+
+        Args:
+            actor: who creates it.
+            name: its name.
+            granted: privileges that it gets, by what they are on.
 
         Raises:
-            ForbiddenError: the actor may not create roles.
+            ForbiddenError: the actor may not create roles, or not grant this.
+            NotFoundError: there is no such thing.
             BadRequestError: the name is empty, too long, or no plain text.
             AlreadyExistsError: the account has a role of this name.
             ConflictError: it has too many.
         """
-        actor.check((Privilege.MANAGE_ROLES, ACCOUNT))
+        given = [(each, on) for on, privileges in granted for each in (Privilege.MANAGE_GRANTS, *privileges)]
+        actor.check((Privilege.MANAGE_ROLES, ACCOUNT), *given)
         check_role_name(name)
 
         def work(conn: Connection) -> Sequence[str]:
-            line = self.insert(conn, actor, name, actor.owner(conn))
+            lines = [*self.insert(conn, actor, name, actor.owner(conn))]
+            for on, privileges in granted:
+                lines += self._access.give_privileges(conn, actor, privileges, on, f"role:{name}")
             self.check_bounds(conn, actor)
-            return line
+            return lines
 
         try:
             return self._changes.run(actor, work)
@@ -167,6 +180,57 @@ class RoleService:
             return found
 
         return self._changes.run(actor, work)
+
+    def change_roles(
+        self, actor: Actor, member: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
+    ) -> Sequence[str]:
+        """Makes a principal, role or group a member of roles, and takes it out of others, all at once.
+
+        Returns:
+            The roles that it is in itself afterwards, by name.
+
+        Raises:
+            ForbiddenError: the actor may not change one of the roles.
+            BadRequestError: the member is malformed, or one of the roles does not exist.
+            NotFoundError: there is no such principal or role.
+            ConflictError: a role would be a member of itself, or there are too many members.
+        """
+        changing = [(self._changing(actor, name), True) for name in dict.fromkeys(add)]
+        changing += [(self._changing(actor, name), False) for name in dict.fromkeys(remove)]
+        after: list[str] = []
+
+        def work(conn: Connection) -> list[str]:
+            try:
+                found_roles = [(change(conn), is_added) for change, is_added in changing]
+            except NotFoundError as error:
+                raise BadRequestError(error.message) from None
+            stored = known_grantee(conn, actor.account_id, member)
+            found: list[str] = []
+            for row, is_added in found_roles:
+                if is_added and stored in reached(above(conn, row.account_id), str(row.id)):
+                    raise ConflictError(f"Role {row.name} would be a member of itself by {member}")
+                found += (self.take_in if is_added else self.take_out)(conn, row, member)
+            self.check_bounds(conn, actor)
+            after[:] = self._of(conn, actor.account_id, stored)
+            return found
+
+        self._changes.run(actor, work)
+        return after
+
+    def of(self, actor: Actor, member: str) -> Sequence[str]:
+        """The roles that a principal, role or group of tokens is in itself, by name.
+
+        Raises:
+            ForbiddenError: the actor may not read access.
+            NotFoundError: there is no such principal or role.
+        """
+        actor.check((Privilege.READ_ACCESS, ACCOUNT))
+        with self._changes.store.read() as conn:
+            return self._of(conn, actor.account_id, known_grantee(conn, actor.account_id, member))
+
+    def _of(self, conn: Connection, account_id: UUID, stored: str) -> Sequence[str]:
+        ids = [UUID(role) for _, role in roles.roles_of(conn, account_id, [stored])]
+        return sorted(roles.names(conn, ids).values())
 
     def check_bounds(self, conn: Connection, actor: Actor) -> None:
         """Refuses what a transaction has made too much of.

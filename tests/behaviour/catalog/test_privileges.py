@@ -283,6 +283,8 @@ def _operations() -> list[Operation]:
             ((P.MANAGE_PRINCIPALS, ACCOUNT),),
             keywords={"disabled": True},
         ),
+        op("access.principals.create", ("carol",), ((P.MANAGE_PRINCIPALS, ACCOUNT),)),
+        op("access.roles.of", ("principal:bob",), ((P.READ_ACCESS, ACCOUNT),)),
         op("access.principals.delete", ("bob",), ((P.MANAGE_PRINCIPALS, ACCOUNT),)),
         op("catalog.marks.is_protected", (on("t"),), ((P.READ_ACCESS, on("t")),)),
         op("catalog.marks.is_definer", (v,), ((P.READ_VIEW, view("v")),)),

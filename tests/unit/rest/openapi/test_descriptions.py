@@ -67,6 +67,8 @@ OTHERS = {
     **{name: {"view": "seen"} for name in _OF_VIEWS},
     "dropCatalog": {"catalog": "spare"},
     "dropNamespace": {"namespace": "made"},
+    "removeUser": {"user": "spare"},
+    "deleteGrantedRole": {"role": "spare"},
 }
 """What operations remove that others do not need."""
 
@@ -84,6 +86,8 @@ FAILED = {
     "renameView",
     "reportMetrics",
     "getToken",
+    # groups come with tokens
+    "addGroup",
     # no storage authority signs
     "signRequest",
     # its example names a bucket

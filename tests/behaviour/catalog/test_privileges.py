@@ -272,6 +272,7 @@ def _operations() -> list[Operation]:
         op("access.roles.get", ("role",), (_ACCESS,)),
         op("access.roles.members", ("role", None, 10), (_ACCESS,)),
         op("access.roles.change_members", ("role",), (), _ROLES, keywords={"add": ["group:g"]}),
+        op("access.roles.change_roles", ("group:h",), (), _ROLES, keywords={"add": ["role"]}),
         op("access.roles.delete", ("role",), (), _ROLES),
         op("catalog.access.export", (), (_ACCESS,)),
         op("catalog.access.apply", (DeclaredAccess(),), _ROLES),

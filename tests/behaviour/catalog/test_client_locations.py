@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from msgspec import Raw
@@ -63,8 +63,8 @@ GIVEN = [
     "{root}/t",
     "{root}/t/",
     "{root}/t-0123456789ab",
-    "{root}/t-" + uuid4().hex,
-    "{root}/t-" + str(uuid4()),
+    "{root}/t-" + UUID(int=7, version=4).hex,
+    "{root}/t-" + str(UUID(int=8, version=4)),
 ]
 
 

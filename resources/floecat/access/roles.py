@@ -146,8 +146,8 @@ class RoleService:
             NotFoundError: there is no such role.
             ConflictError: nobody could grant anything any more.
         """
-        change = self._changing(actor, name)
-        self._changes.run(actor, lambda conn: self.remove(conn, change(conn)))
+        find = self._changing(actor)
+        self._changes.run(actor, lambda conn: self.remove(conn, find(conn, name)))
 
     def change_members(
         self, actor: Actor, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
@@ -163,13 +163,11 @@ class RoleService:
             NotFoundError: there is no such role.
             ConflictError: the role would be a member of itself, or there are too many members.
         """
-        added, removed = tuple(dict.fromkeys(add)), tuple(dict.fromkeys(remove))
-        if len(added) + len(removed) > _MOST_CHANGES:
-            raise BadRequestError(f"Too many changes of members: at most {_MOST_CHANGES} at a time")
-        change = self._changing(actor, name)
+        added, removed = _changes(add, remove)
+        find = self._changing(actor)
 
         def work(conn: Connection) -> list[str]:
-            row = change(conn)
+            row = find(conn, name)
             found = [line for each in removed for line in self.take_out(conn, row, each)]
             within = reached(above(conn, row.account_id), str(row.id))
             for each in added:
@@ -187,31 +185,37 @@ class RoleService:
         """Makes a principal, role or group a member of roles, and takes it out of others, all at once.
 
         Returns:
-            The roles that it is in itself afterwards, by name.
+            The roles that it is in itself afterwards, by name; an actor that may not read access is
+            told of those that it gives alone.
 
         Raises:
-            ForbiddenError: the actor may not change one of the roles.
-            BadRequestError: the member is malformed, or one of the roles does not exist.
+            ForbiddenError: the actor may not change one of the roles, or names none and may not read access.
+            BadRequestError: the member is malformed, one of the roles does not exist, or there are too many.
             NotFoundError: there is no such principal or role.
             ConflictError: a role would be a member of itself, or there are too many members.
         """
-        changing = [(self._changing(actor, name), True) for name in dict.fromkeys(add)]
-        changing += [(self._changing(actor, name), False) for name in dict.fromkeys(remove)]
+        added, removed = _changes(add, remove)
+        (may_read,) = actor.allowed([(Privilege.READ_ACCESS, ACCOUNT)])
+        if not may_read and not (added or removed):
+            raise actor.refusal((Privilege.READ_ACCESS, ACCOUNT))
+        find = self._changing(actor)
         after: list[str] = []
 
         def work(conn: Connection) -> list[str]:
             try:
-                found_roles = [(change(conn), is_added) for change, is_added in changing]
+                given, taken = ([find(conn, name) for name in names] for names in (added, removed))
             except NotFoundError as error:
                 raise BadRequestError(error.message) from None
             stored = known_grantee(conn, actor.account_id, member)
-            found: list[str] = []
-            for row, is_added in found_roles:
-                if is_added and stored in reached(above(conn, row.account_id), str(row.id)):
+            within = above(conn, actor.account_id)
+            found = [line for row in taken for line in self.take_out(conn, row, member)]
+            for row in given:
+                if member.startswith("role:") and stored in reached(within, str(row.id)):
                     raise ConflictError(f"Role {row.name} would be a member of itself by {member}")
-                found += (self.take_in if is_added else self.take_out)(conn, row, member)
+                found += self.take_in(conn, row, member)
             self.check_bounds(conn, actor)
-            after[:] = self._of(conn, actor.account_id, stored)
+            held = self._of(conn, actor.account_id, stored)
+            after[:] = held if may_read else [name for name in held if name in added]
             return found
 
         self._changes.run(actor, work)
@@ -274,14 +278,14 @@ class RoleService:
         text = known_grantee(conn, role.account_id, member)
         return [f"remove {member} from role {role.name}"] if roles.remove_member(conn, role.id, text) else []
 
-    def _changing(self, actor: Actor, name: str) -> Callable[[Connection], RoleRow]:
-        """Looks a role up that the actor may change, once it has the transaction.
+    def _changing(self, actor: Actor) -> Callable[[Connection, str], RoleRow]:
+        """Looks roles up that the actor may change, once it has the transaction.
 
         An operator may, who may do everything in the account; its owner; who may manage roles and is in it.
         """
         rights = dict(zip(Privilege, actor.allowed([(each, ACCOUNT) for each in Privilege]), strict=True))
 
-        def find(conn: Connection) -> RoleRow:
+        def find(conn: Connection, name: str) -> RoleRow:
             row = roles.find(conn, actor.account_id, name) if "\0" not in name else None
             if not all(rights.values()):
                 version, _ = find_paths(conn, actor.account_id, [])
@@ -306,6 +310,13 @@ def check_role_name(name: str) -> None:
     """
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or ":" in name:
         raise BadRequestError(f"Invalid name of a role: {name[:LONGEST_NAME]!r}")
+
+
+def _changes(add: Iterable[str], remove: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:
+    added, removed = tuple(dict.fromkeys(add)), tuple(dict.fromkeys(remove))
+    if len(added) + len(removed) > _MOST_CHANGES:
+        raise BadRequestError(f"Too many changes of members: at most {_MOST_CHANGES} at a time")
+    return added, removed
 
 
 def _described(conn: Connection, rows: Sequence[RoleRow], members: Sequence[tuple[UUID, str]]) -> list[Role]:

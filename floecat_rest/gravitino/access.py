@@ -99,12 +99,11 @@ class UsersController(Controller):
     ) -> NamesAnswer | UsersAnswer:
         """The principals, by name."""
         metalake_name(request)
-        page = partial(request.kernel.access.principals.page, request.actor)
-        found = list(every(lambda token: page(token, _PAGE)))
-        if not details:
-            return NamesAnswer([each.name for each in found])
-        named = request.kernel.access.roles
-        return UsersAnswer([_user(each, named.of(request.actor, f"principal:{each.name}")) for each in found])
+        page = partial(request.kernel.access.principals.page, request.actor, with_roles=details)
+        found = every(lambda token: page(token, _PAGE))
+        if details:
+            return UsersAnswer(list(map(_user, found)))
+        return NamesAnswer([each.name for each in found])
 
     @post(operation_id="addUser", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def add_user(self, request: CatalogRequest, body: RawBody) -> UserAnswer:
@@ -126,7 +125,7 @@ class UserController(Controller):
         metalake_name(request)
         with missing_is("NoSuchUserException"):
             found = request.kernel.access.principals.get(request.actor, path_name(request, "user"))
-        return UserAnswer(_user(found, found.roles))
+        return UserAnswer(_user(found))
 
     @delete(operation_id="removeUser", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def remove_user(self, request: CatalogRequest) -> RemovedAnswer:
@@ -148,6 +147,7 @@ class GroupsController(Controller):
     @post(operation_id="addGroup", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def add_group(self, request: CatalogRequest) -> GroupAnswer:
         """Refused: groups come with tokens."""
+        metalake_name(request)
         request.kernel.access.roles.of(request.actor, "group:any")
         raise UnsupportedOperationError(_NO_GROUPS)
 
@@ -344,8 +344,8 @@ def _role(request: CatalogRequest, name: str) -> RoleAnswer:
     return RoleAnswer(WireRole(name, objects, audit(role.created_at_ms, role.created_at_ms)))
 
 
-def _user(found: PrincipalInfo, roles: Sequence[str] = ()) -> WireMember:
-    return WireMember(found.name, roles, audit(found.created_at_ms, found.created_at_ms))
+def _user(found: PrincipalInfo) -> WireMember:
+    return WireMember(found.name, found.roles, audit(found.created_at_ms, found.created_at_ms))
 
 
 def _change_roles(request: CatalogRequest, body: bytes, member: str) -> Sequence[str]:

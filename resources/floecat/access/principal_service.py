@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -35,8 +36,16 @@ class PrincipalService:
     def __init__(self, changes: AccessChanges) -> None:
         self._changes = changes
 
-    def page(self, actor: Actor, token: str | None, limit: int) -> Page[PrincipalInfo]:
-        """A page of the principals of the account, by name, without their roles.
+    def page(
+        self, actor: Actor, token: str | None, limit: int, *, with_roles: bool = False
+    ) -> Page[PrincipalInfo]:
+        """A page of the principals of the account, by name.
+
+        Args:
+            actor: who asks.
+            token: of the page before; None for the first.
+            limit: most principals.
+            with_roles: whether their roles are read, those of all at once.
 
         Raises:
             ForbiddenError: the actor may not read access.
@@ -47,8 +56,13 @@ class PrincipalService:
         after = page_tokens.decode(token, scope) if token else ""
         with self._changes.store.read() as conn:
             rows = principals.page(conn, actor.account_id, after, limit + 1)
-        found = page_of(rows, limit, scope, lambda row: row.name)
-        items = [PrincipalInfo(row.name, row.disabled, row.created_at_ms) for row in found.items]
+            found = page_of(rows, limit, scope, lambda row: row.name)
+            ids = [row.id for row in found.items] if with_roles else []
+            held = _roles(conn, actor.account_id, ids)
+        items = [
+            PrincipalInfo(row.name, row.disabled, row.created_at_ms, held.get(row.id, ()))
+            for row in found.items
+        ]
         return Page(items, found.next_token)
 
     def get(self, actor: Actor, name: str) -> PrincipalInfo:
@@ -61,9 +75,8 @@ class PrincipalService:
         actor.check((Privilege.READ_ACCESS, ACCOUNT))
         with self._changes.store.read() as conn:
             row = principal_of(conn, actor.account_id, name)
-            ids = [UUID(role) for _, role in roles.roles_of(conn, actor.account_id, [str(row.id)])]
-            found = sorted(roles.names(conn, ids).values())
-        return PrincipalInfo(row.name, row.disabled, row.created_at_ms, tuple(found))
+            held = _roles(conn, actor.account_id, [row.id])
+        return PrincipalInfo(row.name, row.disabled, row.created_at_ms, held.get(row.id, ()))
 
     def create(self, actor: Actor, name: str) -> PrincipalInfo:
         """Makes the row of a principal before it first comes.
@@ -133,6 +146,19 @@ class PrincipalService:
             return [f"delete principal {name}"]
 
         self._changes.run(actor, work)
+
+
+def _roles(conn: Connection, account_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, tuple[str, ...]]:
+    """The roles of principals, by name."""
+    pairs = [
+        (UUID(member), UUID(role)) for member, role in roles.roles_of(conn, account_id, list(map(str, ids)))
+    ]
+    named = roles.names(conn, {role for _, role in pairs})
+    held: defaultdict[UUID, list[str]] = defaultdict(list)
+    for member, role in pairs:
+        if role in named:  # not deleted meanwhile
+            held[member].append(named[role])
+    return {member: tuple(sorted(names)) for member, names in held.items()}
 
 
 def _check_other(actor: Actor, name: str, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Roles by Gravitino's requests, of people who may do some of it."""
+"""Users and roles by Gravitino's requests, of people who may do some of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
+from floecat.runtime import Kernel
 from floecat.settings import Settings
 from tests.behaviour.access.conftest import token
 
@@ -77,3 +78,24 @@ def test_changes_of_roles_are_bounded(send: _Send):
     status, refused = send("admin", "PUT", "permissions/users/bob/grant", body)
     assert (status, refused["code"]) == (400, 1001)
     assert "at most 1000" in refused["message"]
+
+
+def test_users_are_listed_with_their_roles_all_at_once(send: _Send, kernel: Kernel):
+    send("admin", "POST", "roles", {"name": "reader"})
+    send("admin", "POST", "roles", {"name": "also"})
+    send("admin", "POST", "users", {"name": "user0"})
+
+    def listed() -> tuple[dict[str, list[str]], int]:
+        with kernel.store.count_statements() as counter:
+            status, found = send("admin", "GET", "users?details=true")
+        assert status == 200
+        return {each["name"]: each["roles"] for each in found["users"]}, counter.statements
+
+    few = listed()[1]
+    for number in range(1, 9):
+        send("admin", "POST", "users", {"name": f"user{number}"})
+        send("admin", "PUT", f"permissions/users/user{number}/grant", {"roleNames": ["reader", "also"]})
+    roles, many = listed()
+    assert roles["user8"] == ["also", "reader"]
+    assert roles["user0"] == []
+    assert many <= few + 1  # names of roles

@@ -14,7 +14,7 @@ from floecat.errors import BadRequestError, NoSuchNamespaceError, UnsupportedOpe
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace
 from floecat.identifiers.schema_names import schema_name, split_schema
-from floecat_rest.gravitino.metalakes import call_of, metalake_name
+from floecat_rest.gravitino.metalakes import call_of
 from floecat_rest.gravitino.wire import (
     AlterSchemaRequest,
     CreateSchemaRequest,
@@ -63,7 +63,7 @@ class GravitinoSchemasController(Controller):
                 )
             parent = split_schema(parent_schema, separator)
         found = request.kernel.catalog.namespaces.list(call, parent, PageRequest())
-        place = [metalake_name(request), call.catalog.name]
+        place = [path_name(request, "metalake"), call.catalog.name]
         return IdentifiersAnswer([WireName(place, schema_name(each, separator)) for each in found.items])
 
     @post(operation_id="createSchema", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
@@ -129,7 +129,7 @@ class GravitinoSchemaController(Controller):
 
 
 def _named(request: CatalogRequest, call: Call) -> Namespace:
-    return split_schema(path_name(request, "schema"), call.catalog.schema_separator)
+    return request.kernel.catalog.resolver.schema(call, request.path_params["schema"])
 
 
 def _sent_name(request: CatalogRequest, name: str) -> str:

@@ -199,6 +199,16 @@ def test_only_the_name_of_the_python_client_is_decoded(schemas: Schemas):
     refused(answer, 400, 1001, "IllegalArgumentException")
 
 
+def test_a_plus_in_a_path_is_a_plus_or_the_blank_of_the_java_client(schemas: Schemas):
+    schemas.create(f"{schemas.top}:a b")
+    http, path = schemas.catalog.http, f"{schemas.path}/{schemas.top}%3Aa+b"
+    assert http.get(path).json()["schema"]["name"] == f"{schemas.top}:a b"
+    schemas.create(f"{schemas.top}:a+b")
+    assert http.get(path).json()["schema"]["name"] == f"{schemas.top}:a+b"
+    assert http.delete(path).json()["dropped"]
+    assert schemas.names(schemas.top) == [f"{schemas.top}:a b"]
+
+
 def test_close_is_answered(local_catalog: Catalog):
     host, port = local_catalog.http.base_url.host, local_catalog.http.base_url.port
     with socket.create_connection((host, port), timeout=30) as connection:

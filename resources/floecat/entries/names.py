@@ -23,6 +23,7 @@ from floecat.errors import (
 )
 from floecat.identifiers.encoding import NamespaceSeparator, decode_segment
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
+from floecat.identifiers.schema_names import split_schema
 from floecat.store.catalogs import namespaces
 from floecat.store.catalogs.namespaces import NamespaceRow
 from floecat.store.database.engine import Connection, Store
@@ -67,6 +68,16 @@ class Resolver:
             BadRequestError: a level is empty or is not valid percent-encoded UTF-8.
         """
         return self._existing(call, self._separator.split_path(segment))
+
+    def schema(self, call: Call, segment: str) -> Namespace:
+        """The namespace of a segment of a path that has its levels in one name, as `namespace`.
+
+        Raises:
+            BadRequestError: a level is empty, or it is not valid percent-encoded UTF-8.
+        """
+        names = decode_segment(segment)
+        separator = call.catalog.schema_separator
+        return self._existing(call, [split_schema(name, separator) for name in names if name is not None])
 
     def entry(self, call: Call, namespace: str, name: str) -> TableIdentifier:
         """The table or view of two segments of a path: the first reading that exists, else the first one.

@@ -5,17 +5,24 @@ A user is a principal. Groups come with tokens, and are members of roles by thei
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import compress
 from typing import Final
 
 from litestar import Controller, delete, get, post, put
 from litestar.params import FromQuery, RawBody
 
 from floecat.access.principal_service import PrincipalInfo
-from floecat.auth.authorizer import Securable
-from floecat.errors import BadRequestError, NotFoundError, UnsupportedOperationError
+from floecat.auth.authorizer import Privilege, Securable
+from floecat.errors import (
+    BadRequestError,
+    NoSuchWarehouseError,
+    NotFoundError,
+    UnsupportedOperationError,
+)
 from floecat.identifiers.schema_names import schema_name, split_schema
 from floecat_rest.gravitino.access_wire import (
     GRAVITINO_NAMES,
@@ -39,7 +46,7 @@ from floecat_rest.gravitino.access_wire import (
     WireSecurable,
     known_privileges,
 )
-from floecat_rest.gravitino.errors import IllegalNameError, illegal_is, missing_is
+from floecat_rest.gravitino.errors import IllegalNameError, illegal_is, missing_is, taken_is
 from floecat_rest.gravitino.metalakes import metalake_name
 from floecat_rest.gravitino.wire import audit
 from floecat_rest.http.options import WITHOUT_STORAGE
@@ -51,6 +58,10 @@ __all__ = ["GRAVITINO_ACCESS_CONTROLLERS"]
 _METALAKE: Final = "/api/metalakes/{metalake:str}"
 _TAGS: Final = ["Gravitino"]
 _PAGE: Final = 1_000
+_MOST_OBJECTS: Final = 1_000
+"""Things in a request, each of which is looked up."""
+_CATALOG: Final = re.compile(r"[A-Za-z0-9_.-]{0,129}")
+"""A name of a catalog, and the dot behind it."""
 _NO_GROUPS: Final = (
     "Groups come with tokens and are not added: give roles to one by its name,"
     " PUT .../permissions/groups/NAME/grant"
@@ -110,7 +121,8 @@ class UsersController(Controller):
         """Adds a principal before it first comes."""
         metalake_name(request)
         sent = request.read(body, MemberRequest)
-        return UserAnswer(_user(request.kernel.access.principals.create(request.actor, sent.name)))
+        with taken_is("UserAlreadyExistsException"):
+            return UserAnswer(_user(request.kernel.access.principals.create(request.actor, sent.name)))
 
 
 class UserController(Controller):
@@ -186,11 +198,16 @@ class GravitinoRolesController(Controller):
         sent = request.read(body, CreateGrantedRoleRequest)
         if sent.properties:
             raise BadRequestError("Roles have no properties here: leave them out")
+        if len(sent.securable_objects) > _MOST_OBJECTS:
+            raise BadRequestError(f"Too many securable objects: at most {_MOST_OBJECTS} at a time")
         granted = [
             (_securable(request, each.type, each.full_name), known_privileges(each.privileges))
             for each in sent.securable_objects
         ]
-        with illegal_is("IllegalMetadataObjectException"):
+        with (
+            illegal_is("IllegalMetadataObjectException", (NotFoundError,)),
+            taken_is("RoleAlreadyExistsException"),
+        ):
             request.kernel.access.roles.create(request.actor, sent.name, granted)
         return _role(request, sent.name)
 
@@ -297,12 +314,8 @@ def _securable(request: CatalogRequest, kind: str, full_name: str) -> Securable:
         return Securable("account", "")
     if kind == "catalog":
         return Securable("catalog", full_name)
-    catalogs = request.kernel.catalog.directory.list(request.principal).items
-    fitting = [each for each in catalogs if full_name.startswith(f"{each.name}.")]
-    named = max(fitting, key=lambda each: len(each.name), default=None)
-    catalog = full_name.partition(".")[0] if named is None else named.name
+    catalog, separator = _catalog_in(request, full_name)
     rest = full_name[len(catalog) + 1 :]
-    separator = None if named is None else named.schema_separator
     with illegal_is("IllegalMetadataObjectException"):
         if kind == "schema":
             return Securable("namespace", catalog, split_schema(rest, separator))
@@ -315,6 +328,23 @@ def _securable(request: CatalogRequest, kind: str, full_name: str) -> Securable:
         f"A {kind} has no counterpart here; there are metalake, catalog, schema, table and view",
         "IllegalMetadataObjectException",
     )
+
+
+def _catalog_in(request: CatalogRequest, full_name: str) -> tuple[str, str | None]:
+    """The catalog that a full name begins with, of several the one of the longest name, and its separator.
+
+    One that the principal may not use is told from a missing one by nothing.
+    """
+    may_be = _CATALOG.match(full_name)
+    names = [] if may_be is None else [may_be[0][: dot.start()] for dot in re.finditer(r"\.", may_be[0])]
+    allowed = request.actor.allowed([(Privilege.USE_CATALOG, Securable("catalog", name)) for name in names])
+    for name in reversed(list(compress(names, allowed))):
+        try:
+            found = request.kernel.catalog.catalogs.by_prefix(request.principal.account_id, name)
+        except NoSuchWarehouseError:
+            continue
+        return name, found.schema_separator
+    return full_name.partition(".")[0], request.services.settings.namespaces.separator
 
 
 def _full_name(request: CatalogRequest, on: Securable) -> tuple[str, str]:

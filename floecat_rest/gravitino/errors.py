@@ -11,20 +11,22 @@ from typing import Final
 
 import msgspec
 
-from floecat.errors import BadRequestError, FloecatError, NotFoundError
+from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
 from floecat_rest.gravitino.wire import GravitinoError
 from floecat_rest.http.errors import ErrorModel, shortened
 
 __all__ = [
     "GRAVITINO_PATHS",
     "IllegalNameError",
+    "TakenNameError",
     "UnknownNameError",
     "gravitino_error",
     "illegal_is",
     "missing_is",
+    "taken_is",
 ]
 
-GRAVITINO_PATHS: Final = "/api/metalakes"
+GRAVITINO_PATHS: Final = "/api/"
 """Beginning of the paths whose errors have this form."""
 
 _OTHER: Final = (1002, "RuntimeException")
@@ -73,6 +75,27 @@ class IllegalNameError(BadRequestError):
         self.kind = kind
 
 
+class TakenNameError(AlreadyExistsError):
+    """Something of the name is there.
+
+    Attributes:
+        kind: type of the error on the wire.
+    """
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@contextmanager
+def taken_is(kind: str) -> Iterator[None]:
+    """Answers a name that is taken as an error of this type."""
+    try:
+        yield
+    except AlreadyExistsError as error:
+        raise TakenNameError(error.message, kind) from None
+
+
 @contextmanager
 def missing_is(kind: str) -> Iterator[None]:
     """Answers a missing thing as an error of this type."""
@@ -101,7 +124,7 @@ def illegal_is(
 def gravitino_error(error: ErrorModel, raised: Exception) -> tuple[int, bytes]:
     """The status and the body for an error."""
     code, kind = _KINDS.get(error.type, _OTHER)
-    if isinstance(raised, UnknownNameError | IllegalNameError):
+    if isinstance(raised, UnknownNameError | IllegalNameError | TakenNameError):
         kind = raised.kind
     # a percent sign breaks the client; this one looks the same
     message = shortened(error.message).replace("%", "\N{FULLWIDTH PERCENT SIGN}")

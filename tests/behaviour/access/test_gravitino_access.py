@@ -99,3 +99,51 @@ def test_users_are_listed_with_their_roles_all_at_once(send: _Send, kernel: Kern
     assert roles["user8"] == ["also", "reader"]
     assert roles["user0"] == []
     assert many <= few + 1  # names of roles
+
+
+def test_what_is_there_is_told_by_its_kind(send: _Send):
+    for path, body, kind in (
+        ("users", {"name": "bob"}, "UserAlreadyExistsException"),
+        ("roles", {"name": "reader"}, "RoleAlreadyExistsException"),
+    ):
+        assert send("admin", "POST", path, body)[0] == 200
+        status, refused = send("admin", "POST", path, body)
+        assert (status, refused["code"], refused["type"]) == (409, 1004, kind)
+    status, refused = send("admin", "POST", "roles", {"name": "a:b"})
+    assert (status, refused["type"]) == (400, "IllegalArgumentException")
+
+
+def test_full_names_begin_with_the_longest_catalog_that_one_may_use(
+    send: _Send, kernel: Kernel, settings: Settings, grants: Callable[[str, str, str], None]
+):
+    account = settings.gateway.default_account_id
+    made = [
+        kernel.catalog.catalogs.ensure(account, name, f"file://{settings.data_dir}/{name}")
+        for name in ("a", "a.b")
+    ]
+    for catalog in made:
+        call = kernel.catalog.calls.open_as_operator("admin", account, catalog.name)
+        kernel.catalog.namespaces.create(call, ("c", "d"), {})
+    status, found = send("admin", "GET", "owners/schema/a.b.c:d")
+    assert (status, found["owner"]) == (200, None)
+    assert send("admin", "GET", "owners/schema/a.c:d")[0] == 200
+    assert send("admin", "GET", "owners/schema/a.x:d")[1]["type"] == "NoSuchMetadataObjectException"
+    # who reads access may not use catalogs, and finds schemas all the same
+    grants("grants", "ada", "read_access")
+    assert send("ada", "GET", "owners/schema/a.c:d")[0] == 200
+    # who may nothing is told the same of what is there and what is not
+    told = [send("eve", "GET", f"owners/schema/{name}.c:d") for name in ("a", "none")]
+    assert [(status, body["message"].replace("none", "a")) for status, body in told] == [
+        (403, told[0][1]["message"])
+    ] * 2
+    objects = [{"fullName": "a.c", "type": "schema", "privileges": []}] * 1_001
+    status, refused = send("admin", "POST", "roles", {"name": "r", "securableObjects": objects})
+    assert (status, "at most 1000" in refused["message"]) == (400, True)
+
+
+def test_groups_of_another_metalake_and_paths_that_are_not(client: TestClient[Any], settings: Settings):
+    headers = token(settings, "admin", "platform")
+    answer = client.post("/api/metalakes/other/groups", json={"name": "g"}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (403, 1008)
+    answer = client.get("/api/nothing", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (404, 1003)

@@ -49,11 +49,12 @@ class NestedCatalogs:
         """
 
         def work(conn: Connection) -> None:
-            nested = [row for row in catalogs.list_all_accounts(conn) if row.schema_separator is not None]
-            for row in nested:
-                if row.schema_separator == self._separator:
+            for each in catalogs.list_all_accounts(conn):
+                if each.schema_separator in (None, self._separator):
                     continue
-                catalogs.get(conn, row.id, for_update=True)
+                row = catalogs.get(conn, each.id, for_update=True)
+                if row is None or row.schema_separator is None:
+                    continue  # deleted or made flat meanwhile
                 if found := self._clashes(conn, row.id, self._separator):
                     raise SettingsError(
                         f"floecat.namespaces.separator cannot be {self._separator!r}:"

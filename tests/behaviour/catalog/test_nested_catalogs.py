@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
+from time import sleep
 
 import pytest
 
@@ -12,6 +15,8 @@ from floecat.errors import BadRequestError, ConflictError, SettingsError
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.settings.groups.namespaces import NamespaceSettings
+from floecat.store.catalogs import catalogs
+from floecat.store.database.connections import Connection
 
 
 @pytest.fixture
@@ -50,6 +55,57 @@ def test_another_separator_is_adopted_where_no_name_holds_it(
             kernel.catalog.nested.adopt_separator()
     finally:
         other.close()
+
+
+def test_a_catalog_that_is_made_flat_meanwhile_stays_flat(
+    kernel: Kernel, call: Call, reopened: Callable[..., Kernel]
+):
+    other = reopened(separator=";")
+    is_flat = Event()
+
+    def make_flat(conn: Connection) -> None:
+        assert catalogs.get(conn, call.catalog.id, for_update=True) is not None
+        is_flat.set()
+        sleep(0.5)  # on PostgreSQL, the other one has read the catalog, and waits for it
+        catalogs.set_separator(conn, call.catalog.id, None, kernel.clock.now_ms())
+
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            flat = pool.submit(kernel.store.run, make_flat)
+            assert is_flat.wait(30)
+            other.catalog.nested.adopt_separator()
+            flat.result()
+        assert other.catalog.catalogs.by_id(call.catalog.id).schema_separator is None
+    finally:
+        other.close()
+
+
+def test_names_that_are_made_while_a_catalog_becomes_nested_do_not_hold_the_separator(
+    kernel: Kernel, call: Call
+):
+    nested, namespaces = kernel.catalog.nested, kernel.catalog.namespaces
+    for number in range(10):
+        nested.set_nested(call, nested=False)
+        name = (f"x:{number}",)
+
+        def create(name: tuple[str, ...] = name) -> bool:
+            try:
+                namespaces.create(call, name, {})
+            except BadRequestError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(1) as pool:
+            made = pool.submit(create)
+            try:
+                nested.set_nested(call, nested=True)
+            except ConflictError:
+                is_nested = False
+            else:
+                is_nested = True
+            assert made.result() is not is_nested
+        if made.result():
+            namespaces.drop(call, name)
 
 
 def test_a_catalog_with_clashes_stays_flat(kernel: Kernel, call: Call):

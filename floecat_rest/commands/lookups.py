@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
 
-__all__ = ["OPERATOR", "hint", "of_catalog"]
+__all__ = ["OPERATOR", "hint", "of_catalog", "shown"]
 
 OPERATOR: Final = "operator"
 """Name in the commit log for users of commands."""
@@ -32,6 +32,21 @@ def of_catalog(kernel: Kernel, call: Call, name: Name, *, any_catalog: bool) -> 
         name: of a table, a view or a namespace.
         any_catalog: whether the name may begin with another catalog of the account.
     """
+    call, name = _of_catalog(kernel, call, name, any_catalog=any_catalog)
+    separator = call.catalog.schema_separator
+    if separator is None:
+        return call, name
+    levels = name.namespace if isinstance(name, TableIdentifier) else name
+    split = tuple(part for level in levels for part in level.split(separator))
+    return call, name._replace(namespace=split) if isinstance(name, TableIdentifier) else split
+
+
+def shown(call: Call, name: Namespace | TableIdentifier) -> str:
+    """A table or namespace of the catalog for people, who may type it as it is: `A:B:C`, `A:B.orders`."""
+    return written(name, call.catalog.schema_separator)
+
+
+def _of_catalog(kernel: Kernel, call: Call, name: Name, *, any_catalog: bool) -> tuple[Call, Name]:
     levels = name.namespace if isinstance(name, TableIdentifier) else name
     catalog = levels[0]
     is_other = catalog != call.catalog.name
@@ -53,7 +68,9 @@ def hint(kernel: Kernel, call: Call, name: Namespace | TableIdentifier) -> str:
 
     namespace = name.namespace if isinstance(name, TableIdentifier) else name
     if not _exists(kernel, call, namespace):
-        near = nearest(written(namespace), map(written, kernel.catalog.namespaces.walk(call)))
+        near = nearest(
+            shown(call, namespace), (shown(call, each) for each in kernel.catalog.namespaces.walk(call))
+        )
         if isinstance(name, TableIdentifier) and near:
             near = [f"{near[0]}.{written((name.name,))}"]
         return did_you_mean(near)
@@ -63,8 +80,8 @@ def hint(kernel: Kernel, call: Call, name: Namespace | TableIdentifier) -> str:
     views = kernel.catalog.views.list(call, namespace, PageRequest()).items
     for kind, found in (("table", tables), ("view", views)):
         if name in found:
-            return f"; it is a {kind}: floecat {kind} show {written(name)}"
-    by_name = {each.name: written(each) for each in (*tables, *views)}
+            return f"; it is a {kind}: floecat {kind} show {shown(call, name)}"
+    by_name = {each.name: shown(call, each) for each in (*tables, *views)}
     return did_you_mean([by_name[near] for near in nearest(name.name, by_name)])
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from floecat.identifiers.written_names import parse_namespace, written
+from floecat.identifiers.written_names import parse_namespace
 from floecat_rest.commands.console import print_json, print_rows
+from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import JsonOption, on_catalog
 
 if TYPE_CHECKING:
@@ -43,4 +44,4 @@ def list_namespaces(
     if as_json:
         print_json({"namespace": namespace} for namespace in found)
     else:
-        print_rows(("namespace",), ((written(namespace),) for namespace in found))
+        print_rows(("namespace",), ((shown(call, namespace),) for namespace in found))

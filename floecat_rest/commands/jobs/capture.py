@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
 from floecat_rest.commands.jobs.job_commands import HEAD, TAIL, Columns, IdArgument, JobCommands
+from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import (
     JsonOption,
     OptionalTableArgument,
@@ -78,7 +78,7 @@ def now(
     as_json: JsonOption = False,
 ) -> None:
     """Capture a snapshot now. Exits with 1 if that takes too long or fails."""
-    with working(f"Capturing {written(name)}", err) as show:
+    with working(f"Capturing {shown(call, name)}", err) as show:
         made = kernel.statistics.captures.capture(
             call,
             name,
@@ -106,7 +106,7 @@ def backfill(
     if made or as_json:
         _commands.print(made, as_json=as_json)
     else:
-        print_plain(f"All snapshots of {written(name)} are captured")
+        print_plain(f"All snapshots of {shown(call, name)} are captured")
 
 
 @app.command()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working
+from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import JsonOption, SnapshotOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Explain which files a scan reads: what each stage of planning rules out."""
-    text = f"Planning a scan of {written(name)}"
+    text = f"Planning a scan of {shown(call, name)}"
     with working(text, err) as show:
         made = kernel.planning.explanations.explain(
             call,
@@ -48,7 +48,8 @@ def plan(
         print_json([made])
         return
     print_plain(
-        f"{written(name)}, " + ("no snapshot" if made.snapshot_id is None else f"snapshot {made.snapshot_id}")
+        f"{shown(call, name)}, "
+        + ("no snapshot" if made.snapshot_id is None else f"snapshot {made.snapshot_id}")
     )
     print_rows(("stage", "of", "left"), _stages(made))
     print_plain(

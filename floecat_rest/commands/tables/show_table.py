@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import out, print_json, print_rows, written_time
+from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import JsonOption, TableArgument, on_catalog
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def show(
         return
     current = found.description
     print_rows(
-        ("table", written(name)),
+        ("table", shown(call, name)),
         (
             ("format", f"{found.format}, read as Iceberg format version {current.format_version}"),
             ("id", str(found.id)),

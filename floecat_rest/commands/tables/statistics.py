@@ -10,6 +10,7 @@ import typer
 
 from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import print_json, print_plain, print_rows
+from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import (
     JsonOption,
     SnapshotOption,
@@ -65,15 +66,15 @@ def statistics(
         return
     if not records:
         of_kind = "" if kind is None else f" of the kind {kind}"
-        hint = f"run floecat capture now {written(name)}"
+        hint = f"run floecat capture now {shown(call, name)}"
         if kind == TargetKind.EXPRESSION.value:
-            hint = f"floecat capture policy {written(name)} shows which expressions are captured"
+            hint = f"floecat capture policy {shown(call, name)} shows which expressions are captured"
         print_plain(f"Nothing{of_kind} is known of snapshot {snapshot_id}: {hint}")
         return
     for record in records:
         if record.table is not None:
             print_plain(
-                f"{written(name)}, snapshot {snapshot_id}: {record.table.row_count:,} rows,"
+                f"{shown(call, name)}, snapshot {snapshot_id}: {record.table.row_count:,} rows,"
                 f" {record.table.data_file_count:,} files, {record.table.total_size_bytes:,} bytes"
                 + ("" if record.metadata.completeness.value == "complete" else f", {_incomplete(record)}")
                 + (", upper bounds: with deleted rows" if "upper-bound" in record.table.properties else "")

@@ -10,8 +10,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from floecat.errors import NoSuchNamespaceError
-from floecat.identifiers.written_names import written
+from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows
+from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import JsonOption, NamespaceOption, TableArgument, WideOption, on_catalog
 from floecat_rest.commands.tables.orphans import orphans
 from floecat_rest.commands.tables.plan import plan
@@ -73,7 +74,7 @@ def register_delta(
         # a missing table must not leave a namespace behind
         kernel.delta.registration.root(call, location)
         if kernel.catalog.namespaces.ensure(call, name.namespace) and not as_json:
-            print_plain(f"Created namespace {written(name.namespace)}")
+            print_plain(f"Created namespace {shown(call, name.namespace)}")
         made = register()
     if as_json:
         from floecat_rest.management.wire import registered_table
@@ -81,7 +82,7 @@ def register_delta(
         print_json([registered_table(made, "")])
         return
     version = "not read yet" if made.snapshot_id is None else f"version {made.snapshot_id}"
-    print_plain(f"Registered {written(name)} at {made.location}: {version}, id {made.entry_id}")
+    print_plain(f"Registered {shown(call, name)} at {made.location}: {version}, id {made.entry_id}")
     if made.problem is not None:
         print_plain(f"It cannot be read: {made.problem.message}", err)
 
@@ -110,7 +111,7 @@ def list_tables(
         return
     rows = (
         (
-            written((*row.namespace, row.name)),
+            shown(call, TableIdentifier(row.namespace, row.name)),
             row.format,
             "-" if row.snapshot_id is None else str(row.snapshot_id),
             str(row.id),
@@ -137,8 +138,8 @@ def refresh(
     name_column = TextColumn("{task.description}", markup=False)
     columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
-        task = progress.add_task(f"Versions of {written(name)}", total=None)
+        task = progress.add_task(f"Versions of {shown(call, name)}", total=None)
         row = kernel.delta.tables.materialise(
             call, name, lambda done, of: progress.update(task, completed=done, total=of)
         )
-    print_plain(f"{written(name)} is at version {row.version}")
+    print_plain(f"{shown(call, name)} is at version {row.version}")

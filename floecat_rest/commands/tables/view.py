@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from floecat.identifiers.written_names import written
+from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.commands.console import out, print_json, print_plain, print_rows, written_time
+from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import JsonOption, NamespaceOption, TableArgument, WideOption, on_catalog
 
 if TYPE_CHECKING:
@@ -37,7 +38,12 @@ def list_views(
         print_json(found)
         return
     rows = (
-        (written((*view.namespace, view.name)), written_time(view.updated_at_ms), str(view.id), view.location)
+        (
+            shown(call, TableIdentifier(view.namespace, view.name)),
+            written_time(view.updated_at_ms),
+            str(view.id),
+            view.location,
+        )
         for view in found
     )
     print_rows(("name", "updated", "id", "location"), rows, more=("id", "location"), wide=wide)
@@ -59,7 +65,7 @@ def show(kernel: Kernel, call: Call, name: TableArgument, *, as_json: JsonOption
     current = metadata.current_version
     schema = parse_schema(metadata.current_schema.encoded)
     print_rows(
-        ("view", written(name)),
+        ("view", shown(call, name)),
         (
             ("view UUID", metadata.view_uuid),
             ("location", metadata.location),
@@ -69,7 +75,7 @@ def show(kernel: Kernel, call: Call, name: TableArgument, *, as_json: JsonOption
             ("protected", "yes" if marks.is_protected(call, call.on_entry("view", name)) else "no"),
             ("reads with the rights of", "its owner" if marks.is_definer(call, name) else "who reads it"),
             ("default catalog", current.default_catalog or "-"),
-            ("default namespace", written(current.default_namespace) or "-"),
+            ("default namespace", shown(call, current.default_namespace) or "-"),
             *((f"property {key}", value) for key, value in sorted(metadata.properties.items())),
         ),
     )
@@ -98,4 +104,4 @@ def definer(
 ) -> None:
     """Have a view read with the rights of its owner, where an engine that is trusted reads through it."""
     kernel.catalog.marks.set_definer(call, name, definer=not off)
-    print_plain(f"View {written(name)} reads with the rights of {'who reads it' if off else 'its owner'}")
+    print_plain(f"View {shown(call, name)} reads with the rights of {'who reads it' if off else 'its owner'}")

@@ -40,10 +40,17 @@ def parse_namespace(text: str) -> Namespace:
     return levels
 
 
-def written(levels: Namespace | TableIdentifier) -> str:
-    """Levels, or a table, in the form that the parsers read."""
+def written(levels: Namespace | TableIdentifier, separator: str | None = None) -> str:
+    """Levels, or a table, in the form that the parsers read.
+
+    Args:
+        levels: of a namespace; or a table.
+        separator: of schemas: the namespace is one name, to be split when its catalog is known.
+    """
     if isinstance(levels, TableIdentifier):
-        levels = (*levels.namespace, levels.name)
+        return f"{written(levels.namespace, separator)}.{_quoted(levels.name)}"
+    if levels and separator is not None:
+        return _quoted(separator.join(levels))
     return ".".join(_quoted(level) for level in levels)
 
 

@@ -52,3 +52,18 @@ def test_what_is_written_is_read_back(levels: tuple[str, ...]) -> None:
 def test_plain_names_stay_plain() -> None:
     assert written(("sales", "eu-1", "ü")) == "sales.eu-1.ü"
     assert written(("sales.db", 'a"b', "a b")) == '"sales.db"."a""b"."a b"'
+
+
+@given(
+    st.lists(st.text(min_size=1).filter(lambda level: ":" not in level), min_size=1).map(tuple),
+    st.text(min_size=1),
+)
+def test_a_namespace_is_one_name_where_a_separator_joins_it(levels: tuple[str, ...], name: str) -> None:
+    assert parse_namespace(written(levels, ":")) == (":".join(levels),)
+    assert parse_identifier(written(TableIdentifier(levels, name), ":")) == ((":".join(levels),), name)
+
+
+def test_a_path_of_a_schema() -> None:
+    assert written(("A", "B", "C"), ":") == "A:B:C"
+    assert written(TableIdentifier(("A", "B"), "orders"), ":") == "A:B.orders"
+    assert written((), ":") == ""

@@ -627,17 +627,19 @@ def test_tables_and_namespaces_are_listed_and_shown(lake: Path) -> None:
         opened.catalog.namespaces.create(call, ("a", "x.y"), {})
         table = CreateTable(name="t", schema=SCHEMA, properties={"owner": "anna"})
         opened.commits.tables.create_table(call, ("a", "x.y"), table)
-    assert run("namespace", "list").stdout.split() == ["namespace", "a", 'a."x.y"', "b"]
+    assert run("namespace", "list").stdout.split() == ["namespace", "a", '"a:x.y"', "b"]
     assert objects("namespace", "list", "a") == [{"namespace": ["a", "x.y"]}]
     assert one_error(run("namespace", "list", "c"), 1) == "Namespace does not exist: c"
     rows = [line.split() for line in run("table", "list").stdout.splitlines()[1:]]
-    assert [row[:3] for row in rows] == [['a."x.y".t', "iceberg", "-"], ["b.orders", "delta", "1"]]
+    assert [row[:3] for row in rows] == [['"a:x.y".t', "iceberg", "-"], ["b.orders", "delta", "1"]]
     without_delta = run("table", "list", FLOECAT_GATEWAY_DELTA_COMPAT_ENABLED="false")
     assert len(without_delta.stdout.splitlines()) == 3
     iceberg, delta = objects("table", "list")
     assert (delta["id"], delta["snapshot-id"], delta["location"]) == (made["id"], 1, orders)
     assert (iceberg["namespace"], iceberg["problem"]) == (["a", "x.y"], None)
-    shown = run("table", "show", 'a."x.y".t').stdout
+    assert run("table", "show", 'a."x.y".t').stdout == run("table", "show", '"a:x.y".t').stdout
+    shown = run("table", "show", '"a:x.y".t').stdout
+    assert shown.split()[:2] == ["table", '"a:x.y".t']
     assert re.search(r"property owner +anna", shown)
     assert re.search(r"metadata file +file:.*metadata\.json", shown)
     (found,) = objects("table", "show", "b.orders")
@@ -659,21 +661,22 @@ def test_views_are_listed_and_shown_and_names_may_begin_with_their_catalog(lake:
     name = CREATE_VIEW.name
     assert [line.split()[0] for line in run("view", "list").stdout.splitlines()] == [
         "name",
-        f"ns.inner.{name}",
+        f"ns:inner.{name}",
     ]
     (listed,) = objects("view", "list", "--namespace", "other.ns")
     assert (listed["namespace"], listed["format"]) == (["ns", "inner"], "iceberg")
-    shown = run("view", "show", f"other.ns.inner.{name}").stdout
+    shown = run("view", "show", f"other.ns:inner.{name}").stdout
     assert re.search(r"location +file:.*/warehouse-other/", shown)
     assert "SQL of spark:\nSELECT" in shown
     (described,) = objects("view", "show", f"ns.inner.{name}")
     assert described["metadata"]["location"] in described["metadata-location"]
     for command, message in (
-        (f"table show ns.inner.{name}", f"it is a view: floecat view show ns.inner.{name}"),
+        (f"table show ns.inner.{name}", f"it is a view: floecat view show ns:inner.{name}"),
         ("view show floecat.ns.orders", "it is a table: floecat table show ns.orders"),
         ("table statistics ns.order", "did you mean ns.orders?"),
         ("table plan n.orders", "did you mean ns.orders?"),
-        ("table list --namespace ns.iner", "did you mean ns.inner?"),
+        ("table list --namespace ns.iner", "did you mean ns:inner?"),
+        ("table list --namespace ns:iner", "did you mean ns:inner?"),
         ("view list --catalog othr", "did you mean other?"),
         ("catalog delete othr", "did you mean other?"),
     ):

@@ -394,6 +394,7 @@ _AS_ANOTHER = {
     "parts.entries.find_many",
     # below: they choose among readings of a name
     "catalog.resolver.namespace",
+    "catalog.resolver.schema",
     "catalog.resolver.entry",
     "catalog.resolver.parent",
     # finds its plan as "planning.plans.result"
@@ -729,9 +730,9 @@ class TestReadings:
         create(kernel, lake.ada, "a b")
         kernel.catalog.namespaces.create(lake.ada, ("n n",), {})
         assert kernel.catalog.resolver.entry(lake.ada, "ns", "a+b") == table("a b")
-        assert kernel.catalog.resolver.namespace(lake.ada, "n+n") == ("n n",)
         assert kernel.catalog.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
-        assert kernel.catalog.resolver.namespace(lake.eve, "n+n") == ("n+n",)
+        for read in (kernel.catalog.resolver.namespace, kernel.catalog.resolver.schema):
+            assert (read(lake.ada, "n+n"), read(lake.eve, "n+n")) == (("n n",), ("n+n",))
         lake.grants.grant("eve", P.LIST_VIEW, "floecat", "ns")
         assert kernel.catalog.resolver.entry(lake.eve, "ns", "a+b") == table("a+b")
         lake.grants.grant("eve", P.LIST_TABLE, "floecat", "ns", "a b")

@@ -14,6 +14,7 @@ import msgspec
 
 from floecat.compression.pieces import Piece, gzip_member
 from floecat.entries.calls import Labels, LoadedTable, VendedCredential
+from floecat.fileio.locations import scheme_of
 from floecat.memory_budget import LruCache
 
 if TYPE_CHECKING:
@@ -168,10 +169,9 @@ NO_STORE = (b"cache-control", b"no-store")
 _REFRESH = {
     "s3": "client.refresh-credentials-endpoint",
     "gs": "gcs.oauth2.refresh-credentials-endpoint",
-    "ab": "adls.refresh-credentials-endpoint",
-    "wa": "adls.refresh-credentials-endpoint",
+    "abfss": "adls.refresh-credentials-endpoint",
 }
-"""Settings of Iceberg's file IO that name the route of new keys, by the first letters of a scheme."""
+"""Settings of Iceberg's file IO that name the route of new keys, by scheme."""
 _SIGNS = {
     "s3.remote-signing-enabled": "true",
     "s3.signer": "S3V4RestSigner",
@@ -213,7 +213,7 @@ def client_config(table: LoadedTable, path: str) -> Mapping[str, str]:
     place = path.lstrip("/")
     config = {**table.config}
     for each in table.storage_credentials:
-        config[_REFRESH[each.prefix[:2]]] = f"{place}/credentials"
+        config[_REFRESH[scheme_of(each.prefix)]] = f"{place}/credentials"
     if table.signs:
         config |= {**_SIGNS, **dict.fromkeys(_SIGNERS, f"{place}/sign")}
     return config

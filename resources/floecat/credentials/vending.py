@@ -263,7 +263,8 @@ def _prefixes(locations: tuple[str, ...], authorities: int) -> list[str]:
     if authorities > 1:
         return folders
     common = os.path.commonprefix(folders)  # noqa: RUF071 - paths are not URIs
-    return [common[: common.rfind("/") + 1] or common]
+    # one that spells its scheme in two ways has none in common
+    return [common[: common.rfind("/") + 1]] if "://" in common else folders
 
 
 def _scopes(

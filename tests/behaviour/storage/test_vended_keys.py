@@ -166,6 +166,19 @@ def test_locations_of_one_authority_are_one_entry_and_open_nothing_beside(key_la
             files.write_new(f"{folder}/{place}", b"x")
 
 
+def test_schemes_are_spelled_as_the_table_spells_them(key_lake: KeyLake) -> None:
+    folder = f"{key_lake.bucket}/wh"
+    properties = {"write.data.path": f"s3a://{folder}/data"}
+    made = key_lake.create("t", ASKS, location=f"S3://{folder}/t", properties=properties)
+    assert [each["prefix"] for each in made.json()["storage-credentials"]] == [
+        f"s3a://{folder}/data/",
+        f"S3://{folder}/t/",
+    ]
+    loaded = key_lake.load("t").json()
+    assert loaded["config"]["client.refresh-credentials-endpoint"].endswith("/t/credentials")
+    assert loaded["storage-credentials"] == made.json()["storage-credentials"]
+
+
 def test_views_are_told_the_storage_of_the_authority(key_lake: KeyLake) -> None:
     change_authority(key_lake.kernel, method='{"kind":"s3","region":"eu-north-1"}')
     path = "/v1/floecat/namespaces/ns/views"

@@ -48,7 +48,11 @@ def entry_folders(
 
 
 class Overlaps:
-    """Finds entries in each other's folders, in all catalogs that mean the same store."""
+    """Finds entries in each other's folders, in all catalogs that mean the same store.
+
+    All catalogs of an account mean the same one here: its authorities make keys for each of them, to one
+    store, wherever the service itself has the files of a catalog.
+    """
 
     def __init__(self, storages: CatalogStorages, *, refuses: bool) -> None:
         self._storages = storages
@@ -108,7 +112,10 @@ class Overlaps:
             storage = self._storages.by_id(conn, found.catalog_id)
             if storage is None or storage.account_id is None:
                 return True
-            if catalog.storage.shares(found.folder, storage) and counts(storage.account_id):
+            is_same = storage.account_id == catalog.account_id or catalog.storage.shares(
+                found.folder, storage
+            )
+            if is_same and counts(storage.account_id):
                 return True
             elsewhere.add(found.catalog_id)
         return False

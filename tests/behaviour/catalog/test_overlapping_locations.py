@@ -249,7 +249,7 @@ def test_tables_of_other_accounts_count_and_are_not_named(lakes: Lakes) -> None:
     lakes.create("within", "d/t/inner", theirs, properties={"k": "v"})
 
 
-def test_catalogs_on_other_stores_do_not_overlap(
+def test_catalogs_on_other_stores_overlap_within_an_account_alone(
     store_url: str, s3_server: S3Server, s3_bucket: str, tmp_path: Path
 ) -> None:
     keys = S3Settings(
@@ -262,10 +262,21 @@ def test_catalogs_on_other_stores_do_not_overlap(
     first.create("t", "a/t")
     kernel.close()
     moved = opened(store_url, s3_server, tmp_path, catalogs={"lake": CatalogAccessSettings(s3=keys)})
-    catalog = moved.catalog.catalogs.create(first.account, "here", f"s3://{s3_bucket}")
-    call = Call(Principal("tester", first.account), AllowAll(), catalog)
-    moved.catalog.namespaces.create(call, ("ns",), {})
-    create(moved, call, "t", location=f"s3://{s3_bucket}/a/t")
+    theirs = moved.access.accounts.create("other").id
+    own, others = (
+        Call(
+            Principal("tester", account),
+            AllowAll(),
+            moved.catalog.catalogs.create(account, "here", f"s3://{s3_bucket}"),
+        )
+        for account in (first.account, theirs)
+    )
+    for call in (own, others):
+        moved.catalog.namespaces.create(call, ("ns",), {})
+    # the authority of the account makes keys to one store, for all of its catalogs
+    with pytest.raises(BadRequestError, match=REFUSAL):
+        create(moved, own, "t", location=f"s3://{s3_bucket}/a/t")
+    create(moved, others, "t", location=f"s3://{s3_bucket}/a/t")
     moved.close()
 
 

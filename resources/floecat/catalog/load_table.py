@@ -256,7 +256,7 @@ class TableLoader:
             raise missing_table(identifier)
         return self._vending.of(call, TablePlaces.of_entry(entry)).credentials
 
-    def make_keys(self, call: Call, metadata: TableMetadata, metadata_location: str | None = None) -> None:
+    def make_keys(self, call: Call, metadata: TableMetadata, state: EntryState | None = None) -> None:
         """Makes the keys that the answer about a new table will have, before anything else is made.
 
         Raises:
@@ -264,12 +264,12 @@ class TableLoader:
             BadRequestError: keys for its locations cannot be expressed.
         """
         if "keys" in call.delegation:
-            self._vending.of_new(call, metadata, metadata_location)
+            self._vending.of_new(call, metadata, state)
 
     def made_by(self, call: Call, changes: Sequence[AnyPrepared]) -> LoadedTable:
         """The answer of `changed` to a change that makes a table; its keys are made first."""
         change = changes[0]
-        self.make_keys(call, cast("TableMetadata", change.metadata), change.metadata_location)
+        self.make_keys(call, cast("TableMetadata", change.metadata), change.state)
         return self.changed(call.catalog, changes)
 
     def changed(self, catalog: Catalog, changes: Sequence[AnyPrepared]) -> LoadedTable:

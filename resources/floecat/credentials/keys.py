@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
+from uuid import UUID
 
 import msgspec
 
@@ -31,6 +32,8 @@ class KeyScope(msgspec.Struct, frozen=True):
     """Whether it writes and deletes, too."""
     principal: str | None = None
     """Principal that the keys name; None if they name none."""
+    entry_id: UUID | None = None
+    """Entry that the folders are of. Another one that gets the same folders gets none of its keys."""
 
 
 class StorageKeys(msgspec.Struct, frozen=True):

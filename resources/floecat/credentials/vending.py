@@ -28,6 +28,7 @@ from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.memory_budget import LruCache
 from floecat.store.database.engine import Connection, Store
+from floecat.store.entries.tables import EntryState
 
 __all__ = ["NO_CREDENTIALS", "ScopedAuthority", "TablePlaces", "Vended", "Vending"]
 
@@ -179,10 +180,16 @@ class Vending:
         digest = blake2b(f"{told.tag}|{call.principal.name}".encode(), digest_size=16)
         return told._replace(tag=digest.hexdigest())
 
-    def of_new(self, call: Call, metadata: TableMetadata, metadata_location: str | None = None) -> Vended:
-        """What the creator of a table is told, which it may write; errors are those of `of`."""
+    def of_new(self, call: Call, metadata: TableMetadata, state: EntryState | None = None) -> Vended:
+        """What the creator of a table is told, which it may write; errors are those of `of`.
+
+        Args:
+            state: that the entry will have; None if the table is only staged.
+        """
         places = self.places_of_new(call, metadata)
-        return self.of(call, places._replace(metadata_location=metadata_location))
+        if state is not None:
+            places = places._replace(entry_id=state.id, metadata_location=state.metadata_location)
+        return self.of(call, places)
 
     def places_of_new(self, call: Call, metadata: TableMetadata) -> TablePlaces:
         """The places of a table for its creator, before it is there."""
@@ -295,7 +302,7 @@ def _scopes(
             own = next(iter(spellings))
             together = sorted(zip(outer, strict=True), key=lambda each: each[0].contains(own))
         for locations in together:
-            scope = KeyScope(locations, table.may_write, principal)
+            scope = KeyScope(locations, table.may_write, principal, table.entry_id)
             scopes.append(ScopedAuthority(authority, scope, tuple(spellings[each] for each in locations)))
     return scopes
 

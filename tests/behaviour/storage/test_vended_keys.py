@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,8 +13,9 @@ import pytest
 from floecat.auth.authorizer import AllowAll, Check, Privilege
 from floecat.auth.principals import Principal
 from floecat.errors import FloecatError
-from tests.behaviour.storage.conftest import ASKS, SCHEMA, KeyLake
-from tests.services.authorities import change_authority
+from tests.behaviour.storage.conftest import ASKS, SCHEMA, KeyLake, start_lake
+from tests.services.authorities import add_authority, change_authority
+from tests.services.s3 import S3Server
 from tests.view_documents import view_version
 
 pytestmark = pytest.mark.s3
@@ -95,6 +98,22 @@ def test_the_outer_one_of_two_tables_gets_none_and_is_told_why(key_lake: KeyLake
     assert credential["prefix"] == f"{location}/inner/"
 
 
+def test_keys_of_a_table_are_not_those_of_another_one_in_its_folder(
+    tmp_path: Path, s3_server: S3Server, s3_bucket: str
+) -> None:
+    with ExitStack() as running:
+        allows = {"floecat.storage.overlapping-locations": "allow"}
+        lake = start_lake(tmp_path, s3_server, s3_bucket, running, **allows)
+        add_authority(lake.kernel, s3_server, f"s3://{s3_bucket}")
+        location = lake.create("first", ASKS).json()["metadata"]["location"]
+        assert lake.load("first").json()["storage-credentials"]
+        for staged in (True, False):
+            second = lake.create("second", ASKS, location=location, **{"stage-create": staged}).json()
+            assert "storage-credentials" not in second
+            assert "floecat.no-storage-credentials" in second["config"]
+        assert "storage-credentials" not in lake.load("second").json()
+
+
 def test_new_tables_come_with_keys_that_write(key_lake: KeyLake) -> None:
     for more in ({}, {"stage-create": True}):
         answer = key_lake.create("staged" if more else "new", ASKS, **more)
@@ -110,13 +129,12 @@ def test_new_tables_come_with_keys_that_write(key_lake: KeyLake) -> None:
     key_lake.client.delete(f"{key_lake.tables}/new")
     body = {"name": "again", "metadata-location": loaded.json()["metadata-location"]}
     registered = key_lake.client.post(path, json=body, headers=ASKS)
-    assert registered.json()["storage-credentials"] == loaded.json()["storage-credentials"]
+    credentials = registered.json()["storage-credentials"]
+    assert [each["prefix"] for each in credentials] == [f"{loaded.json()['metadata']['location']}/"]
+    assert credentials != loaded.json()["storage-credentials"]
     endpoint = registered.json()["config"]["client.refresh-credentials-endpoint"]
     assert endpoint == "v1/floecat/namespaces/ns/tables/again/credentials"
-    assert (
-        key_lake.client.get(f"/{endpoint}").json()["storage-credentials"]
-        == loaded.json()["storage-credentials"]
-    )
+    assert key_lake.client.get(f"/{endpoint}").json()["storage-credentials"] == credentials
 
 
 def test_a_replayed_create_has_keys_that_are_not_stored(key_lake: KeyLake) -> None:

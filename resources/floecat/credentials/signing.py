@@ -108,7 +108,6 @@ class Signing:
 
     def _staged(self, call: Call, identifier: TableIdentifier) -> list[TablePlaces]:
         """The places of tables that the principal has staged under a name: it writes their files first."""
-        call.check((Privilege.CREATE_TABLE, call.on_entry("table", identifier)))
         with self._parts.store.read() as conn:
             namespace = physical_name(identifier.namespace)
             now_ms = self._parts.clock.now_ms()
@@ -118,6 +117,7 @@ class Signing:
         ]
         if not own:
             raise missing_table(identifier)
+        call.check((Privilege.CREATE_TABLE, call.on_entry("table", identifier)))
         return [self._vending.places_of_new(call, each) for each in own]
 
     def _credentials(self, scoped: ScopedAuthority) -> Any:

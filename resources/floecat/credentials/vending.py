@@ -22,7 +22,7 @@ from floecat.entries.calls import Call, VendedCredential
 from floecat.entries.entry_locations import PATH_PROPERTIES
 from floecat.entries.formats import is_derived
 from floecat.entries.lookup import Entry
-from floecat.entries.overlaps import Overlaps, metadata_root
+from floecat.entries.overlaps import NO_ENTRY, Overlaps, metadata_root
 from floecat.errors import BadRequestError, LocationNotAllowedError
 from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -40,7 +40,6 @@ _OVERLAPS: Final = (
     " (floecat.storage.overlapping-locations)"
 )
 
-_NO_ENTRY: Final = UUID(int=0)
 _TOLD_BYTES: Final = 2 << 10
 """About what an answer takes in memory beside its keys."""
 
@@ -53,8 +52,7 @@ class TablePlaces(NamedTuple):
     may_write: bool
     access_version: int
     """Of the account."""
-    entry_id: UUID = _NO_ENTRY
-    """That of no entry for a table that is only staged."""
+    entry_id: UUID = NO_ENTRY
     metadata_location: str | None = None
     version: int = 0
     """Of the entry."""
@@ -173,7 +171,7 @@ class Vending:
         if told is None or self._clock.now_ms() >= told.renew_at_ms:
             scopes = _asked_scopes(call, table, known) if scopes is None else scopes
             told = _vended(call, table, known, keys_of, scopes)
-            if told is not None and told.renew_at_ms and table.entry_id != _NO_ENTRY:
+            if told is not None and told.renew_at_ms and table.entry_id != NO_ENTRY:
                 self._told.put(key, told, _TOLD_BYTES)
         if told is None or not told.credentials:
             return told

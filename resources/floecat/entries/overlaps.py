@@ -7,6 +7,7 @@ no new ones. Where there are some, the outer one gets no keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from floecat.entries.areas import Area, folder_text, overlapping_ranges
@@ -19,7 +20,10 @@ from floecat.store.catalogs import storage_authorities
 from floecat.store.database.engine import Connection
 from floecat.store.entries import entry_paths
 
-__all__ = ["Overlaps", "entry_folders", "metadata_root"]
+__all__ = ["NO_ENTRY", "Overlaps", "entry_folders", "metadata_root"]
+
+NO_ENTRY: Final = UUID(int=0)
+"""Id of a table that is only staged."""
 
 _LONGEST_BYTES = 2000
 """No key in object storage is longer, and no entry of an index of PostgreSQL may be much longer."""
@@ -93,10 +97,19 @@ class Overlaps:
     def others_inside(
         self, conn: Connection, catalog: Catalog, entry_id: UUID, locations: Iterable[str]
     ) -> bool:
-        """Whether a folder of another entry is, or lies in, one of these: then no keys are made for them."""
-        texts = [folder_text(each) for each in _objects(locations)]
-        ranges = [(text, text) for text in texts] + [(f"{text}/", f"{text}/\U0010ffff") for text in texts]
-        return bool(ranges) and self._other_in(conn, catalog, entry_id, ranges)
+        """Whether a folder of another entry is, or lies in, one of these: then no keys are made for them.
+
+        Args:
+            entry_id: the entry itself; `NO_ENTRY` for a table that is only staged, which takes no folder. So
+                where no such table could be made now, a folder around these counts too.
+        """
+        area = Area(_objects(locations))
+        if entry_id == NO_ENTRY and self._refuses:
+            ranges = overlapping_ranges(area)
+        else:
+            texts = [folder_text(each) for each in area]
+            ranges = [(text, text) for text in texts] + [(f"{text}/", f"{text}/\U0010ffff") for text in texts]
+        return bool(area) and self._other_in(conn, catalog, entry_id, ranges)
 
     def _other_in(
         self,

@@ -17,7 +17,7 @@ import pytest
 from floecat.auth.authorizer import AllowAll, Check, Privilege
 from floecat.auth.principals import Principal
 from floecat.credentials.s3_requests import S3Request
-from floecat.errors import ForbiddenError
+from floecat.errors import ForbiddenError, NoSuchTableError
 from floecat.identifiers.namespace import TableIdentifier
 from tests.behaviour.storage.conftest import KeyLake, start_lake
 from tests.services.authorities import add_authority, change_authority, s3_method
@@ -387,6 +387,33 @@ def test_who_stages_a_table_writes_its_files_first(key_lake: KeyLake) -> None:
     assert signer.sign("PUT", signer.url(f"s3://{key_lake.bucket}/wh/other")).status_code == 403
     signer.config = {"s3.signer.endpoint": "v1/floecat/namespaces/ns/tables/missing/sign"}
     assert signer.sign("GET", signer.url("data/a")).status_code == 404
+
+
+def test_a_table_that_is_staged_opens_nothing_of_a_table_made_around_it(key_lake: KeyLake) -> None:
+    folder = f"s3://{key_lake.bucket}/wh/later"
+    headers = {**ASKS, "idempotency-key": "018f3b1e-7b7a-7000-8000-000000000002"}
+    body = {"location": f"{folder}/data", "stage-create": True}
+    assert "s3.signer.endpoint" in key_lake.create("staged", headers, **body).json()["config"]
+    key_lake.create("later", location=folder)
+    signer = Signer(key_lake, "later")
+    signer.config = {"s3.signer.endpoint": "v1/floecat/namespaces/ns/tables/staged/sign"}
+    refused = signer.sign("GET", signer.url("data/a"))
+    assert refused.status_code == 403
+    assert "overlapping-locations" in refused.text
+    vended = {"x-iceberg-access-delegation": "vended-credentials"}
+    replayed = key_lake.create("staged", headers | vended, **body).json()
+    assert replayed["metadata"]["location"] == f"{folder}/data"
+    assert "storage-credentials" not in replayed
+
+
+def test_who_may_not_create_tables_is_told_that_one_is_missing(key_lake: KeyLake) -> None:
+    class Reads(AllowAll):
+        def allowed(self, _principal: Principal, checks: Sequence[Check], _found: Any = None, /) -> Any:
+            return [privilege != Privilege.CREATE_TABLE for privilege, _ in checks]
+
+    call = msgspec.structs.replace(key_lake.call(), authorizer=Reads())
+    with pytest.raises(NoSuchTableError):
+        key_lake.kernel.credentials.signing.sign(call, key_lake.name("gone"), S3Request("GET", "http://x/y"))
 
 
 def test_files_of_a_table_inside_another_one_are_not_signed_for_the_outer(key_lake: KeyLake) -> None:

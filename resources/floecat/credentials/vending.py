@@ -96,6 +96,10 @@ class Vended(NamedTuple):
     renew_at_ms: int = 0
     """Until when it may be kept; 0 if it may not, or nothing of it changes with time."""
 
+    def __repr__(self) -> str:
+        """Without keys."""
+        return f"Vended({self.credentials!r}, tag={self.tag!r})"
+
 
 class Vending:
     """Adds keys to answers. Thread-safe."""

@@ -128,7 +128,9 @@ class Documents:
             compressed = gzip_member(parts)
         else:
             compressed = self._cache.get_or_make(
-                _key(parts, kept_as, mode), lambda: gzip_member(parts), lambda made: _KEY_BYTES + len(made)
+                _key(parts, kept_as, mode),
+                lambda: gzip_member(parts),
+                lambda made: _KEY_BYTES + len(parts[-1]) + len(made),
             )
         return _found((compressed,), etag, _GZIP, *headers)
 

@@ -29,6 +29,12 @@ def documents(cache):
     return Documents(cache)
 
 
+def test_what_keys_take_in_memory_counts(documents, cache):
+    config = {"s3.session-token": "x" * 10_000}
+    documents.answer((LARGE,), LOCATION, "gzip", config=config, kept_as="1")
+    assert cache.size > 10_000 + len(gzip.compress(LARGE, 9))
+
+
 def test_the_stored_bytes_are_sent_untouched(documents):
     answer = send(documents.answer((SMALL,), LOCATION, None, config={"s3.region": "x"}, etag='W/"1"'))
     assert answer.body == b'{"metadata-location":"%b","metadata":%b,"config":{"s3.region":"x"}}' % (

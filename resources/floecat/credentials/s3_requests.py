@@ -193,10 +193,10 @@ def _address(uri: str, method: S3Method) -> tuple[str, str, str]:
             endpoint.scheme,
             expected_port or ports.get(endpoint.scheme),
         )
-        bucket, _, rest = (
-            ("", "", host) if host == endpoint.hostname else host.rpartition(f".{endpoint.hostname}")
-        )
-        if not same or rest not in ("", endpoint.hostname) or endpoint.path.strip("/"):
+        bucket, _, rest = host.rpartition(f".{endpoint.hostname}")
+        # a service that looks at paths alone reads the first part of a key as a bucket
+        has_bucket = bucket != "" and rest == "" and not method.path_style_access
+        if not same or not (host == endpoint.hostname or has_bucket) or endpoint.path.strip("/"):
             raise _elsewhere()
     base = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}" + (f":{port}" if port else "")
     if bucket:

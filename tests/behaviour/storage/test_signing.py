@@ -228,6 +228,9 @@ REFUSED: list[tuple[str, str, str, dict[str, str], str | None]] = [
     ("GET", "s3", "s3://{b}/{k}/a", {}, None),
     ("GET", "AWS", "https://{b}.s3.amazonaws.com/{k}/a", {}, None),
     ("GET", "bucket in the host", "http://other.127.0.0.1:{p}/{k}/a", {}, None),
+    # one that looks at paths alone reads another bucket
+    ("GET", "the bucket in the host", "http://{b}.127.0.0.1:{p}/{k}/a", {}, None),
+    ("GET", "no bucket in the host", "http://.127.0.0.1:{p}/{b}/{k}/a", {}, None),
     ("GET", "no host", "/{b}/{k}/a", {}, None),
     ("GET", "empty", "", {}, None),
     ("GET", "no port", "http://127.0.0.1:x/{b}/{k}/a", {}, None),

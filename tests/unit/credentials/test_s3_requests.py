@@ -106,3 +106,13 @@ def test_an_object_in_a_folder_that_is_spelled_otherwise_is_another_one() -> Non
     assert got("https://s3.amazonaws.com/lake/t%252Fa")[0] == "s3://lake/t%2Fa"
     with pytest.raises(BadRequestError):
         got("https://s3.amazonaws.com/lake/t/%252e%252e/a")
+
+
+def test_a_bucket_is_in_the_host_where_the_service_looks_for_it_there() -> None:
+    for is_path, uri in ((False, "http://lake.s3:9000/t/a"), (True, "http://s3:9000/lake/t/a")):
+        method = S3Method(endpoint="http://s3:9000", path_style_access=is_path)
+        assert got(uri, method) == ("s3://lake/t/a", uri)
+    with pytest.raises(ForbiddenError, match="not one of"):
+        got("http://lake.s3:9000/lake2/t/a", S3Method(endpoint="http://s3:9000", path_style_access=True))
+    with pytest.raises(ForbiddenError, match="not one of"):
+        got("http://.s3:9000/lake/t/a", S3Method(endpoint="http://s3:9000"))

@@ -208,7 +208,7 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     )
     services.descriptions = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
-    dispatcher = Dispatcher(app, services, {GRAVITINO_PATHS: gravitino_error})
+    dispatcher = Dispatcher(app, services, dict.fromkeys(GRAVITINO_PATHS, gravitino_error))
     loads = FastLoadAnswers(dispatcher, services, path_template=_template(TableController.path))
     lists: list[tuple[str | None, str]] = [
         ("tables", TablesController.path),

@@ -26,7 +26,7 @@ __all__ = [
     "taken_is",
 ]
 
-GRAVITINO_PATHS: Final = "/api/"
+GRAVITINO_PATHS: Final = ("/api/metalakes", "/api/version")
 """Beginning of the paths whose errors have this form."""
 
 _OTHER: Final = (1002, "RuntimeException")

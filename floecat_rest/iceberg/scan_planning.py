@@ -118,7 +118,8 @@ def _answered(
         described, _ = describe_error(answer.error, request_id_of(request.scope))
         fields = b'"error":' + msgspec.json.encode(described)
     parts = [head.encode(), *([fields] if fields else [])]
-    if answer.status != "completed" or "keys" not in call.delegation:
-        return Answer(200, b",".join(parts) + b"}")
-    parts.append(credentials_json(request.kernel.catalog.loader.credentials(call, name)))
-    return Answer(200, b",".join(parts) + b"}", [NO_STORE])
+    asked = answer.status == "completed" and "keys" in call.delegation
+    credentials = request.kernel.catalog.loader.credentials(call, name) if asked else ()
+    if credentials:
+        parts.append(credentials_json(credentials))
+    return Answer(200, b",".join(parts) + b"}", [NO_STORE] if credentials else ())

@@ -145,5 +145,5 @@ def test_groups_of_another_metalake_and_paths_that_are_not(client: TestClient[An
     headers = token(settings, "admin", "platform")
     answer = client.post("/api/metalakes/other/groups", json={"name": "g"}, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (403, 1008)
-    answer = client.get("/api/nothing", headers=headers)
+    answer = client.get("/api/metalakes/a/nothing", headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (404, 1003)

@@ -290,7 +290,7 @@ def test_a_disabled_account_lets_nobody_do_anything(lake: Lake, secure: Callable
     with lake.kernel.store.count_statements() as counter:
         lake.load(lake.operator)
         lake.load(lake.operator)
-    assert counter.statements == 4  # two loads; its row and the roles, once
+    assert counter.statements == 5  # two loads; its row, the roles and the authorities, once
     other.kernel.background.stop()
 
 

@@ -852,10 +852,10 @@ def test_names_with_dots_are_quoted_as_in_sql(lake: Path) -> None:
     assert scanned[0].startswith('registered lake."sales.db"."a""b c" at ')
     assert scanned[1] == f'registered lake."sales.db".orders at {location}/orders'
     refreshed = run("table", "refresh", 'lake."sales.db".orders')
-    assert refreshed.stdout == 'lake."sales.db".orders is at version 1\n'
-    refreshed = run("table", "refresh", 'lake."sales.db"."a""b c"')
-    assert refreshed.stdout == 'lake."sales.db"."a""b c" is at version 1\n'
-    assert run("table", "list").stdout.count('lake."sales.db".') == 2
+    assert refreshed.stdout == '"lake:sales.db".orders is at version 1\n'
+    refreshed = run("table", "refresh", '"lake:sales.db"."a""b c"')
+    assert refreshed.stdout == '"lake:sales.db"."a""b c" is at version 1\n'
+    assert run("table", "list").stdout.count('"lake:sales.db".') == 2
     assert 'lake."sales.db"' in run("connector", "list", "--wide").stdout
     again = run("table", "register-delta", '"x.y".orders', f"{location}/orders")
     assert again.stdout.startswith('Created namespace "x.y"\nRegistered "x.y".orders at ')

@@ -10,7 +10,7 @@ def config(client, warehouse=None):
 
 def test_without_a_warehouse_the_default_catalog_is_meant(client):
     answer = config(client).json()
-    assert answer["defaults"] == {"prefix": "floecat"}
+    assert answer["defaults"] == {"prefix": "floecat", "gravitino.schema.separator": ":"}
     assert answer["overrides"] == {"namespace-separator": "%1F"}
     assert answer["idempotency-key-lifetime"] == "PT30M"
     assert config(client, "").json() == answer

@@ -14,6 +14,7 @@ def test_a_catalog_is_shown_and_changed(client, opened_kernel):
         "allowed-locations": [],
         "properties": {},
         "protected": False,
+        "schema-separator": ":",
     }
     assert client.post(PATH, json={}).json() == shown.json()
     for body, status, text in (

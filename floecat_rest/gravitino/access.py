@@ -160,7 +160,7 @@ class GroupsController(Controller):
     def add_group(self, request: CatalogRequest) -> GroupAnswer:
         """Refused: groups come with tokens."""
         metalake_name(request)
-        request.kernel.access.roles.of(request.actor, "group:any")
+        request.actor.check((Privilege.READ_ACCESS, Securable("account", "")))
         raise UnsupportedOperationError(_NO_GROUPS)
 
 

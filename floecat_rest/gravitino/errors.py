@@ -6,7 +6,7 @@ Its clients choose the exception by code and type, and format messages with `%`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 import msgspec
@@ -51,11 +51,11 @@ _KINDS: Final[Mapping[str, tuple[int, str]]] = {
 _UNSUPPORTED_STATUS: Final = {406: 405}
 
 
-class UnknownNameError(NotFoundError):
-    """Something that a request names does not exist.
+class _NamedError(FloecatError):
+    """An error with a type of its own on the wire.
 
     Attributes:
-        kind: type of the error on the wire.
+        kind: the type.
     """
 
     def __init__(self, message: str, kind: str) -> None:
@@ -63,68 +63,52 @@ class UnknownNameError(NotFoundError):
         self.kind = kind
 
 
-class IllegalNameError(BadRequestError):
-    """Something that the body of a request names cannot be used.
-
-    Attributes:
-        kind: type of the error on the wire.
-    """
-
-    def __init__(self, message: str, kind: str) -> None:
-        super().__init__(message)
-        self.kind = kind
+class UnknownNameError(_NamedError, NotFoundError):
+    """Something that a request names does not exist."""
 
 
-class TakenNameError(AlreadyExistsError):
-    """Something of the name is there.
+class IllegalNameError(_NamedError, BadRequestError):
+    """Something that the body of a request names cannot be used."""
 
-    Attributes:
-        kind: type of the error on the wire.
-    """
 
-    def __init__(self, message: str, kind: str) -> None:
-        super().__init__(message)
-        self.kind = kind
+class TakenNameError(_NamedError, AlreadyExistsError):
+    """Something of the name is there."""
 
 
 @contextmanager
-def taken_is(kind: str) -> Iterator[None]:
+def _as(error: type[_NamedError], kind: str, *meant: type[FloecatError]) -> Iterator[None]:
+    try:
+        yield
+    except meant as found:
+        raise error(found.message, kind) from None
+
+
+def taken_is(kind: str) -> AbstractContextManager[None]:
     """Answers a name that is taken as an error of this type."""
-    try:
-        yield
-    except AlreadyExistsError as error:
-        raise TakenNameError(error.message, kind) from None
+    return _as(TakenNameError, kind, AlreadyExistsError)
 
 
-@contextmanager
-def missing_is(kind: str) -> Iterator[None]:
+def missing_is(kind: str) -> AbstractContextManager[None]:
     """Answers a missing thing as an error of this type."""
-    try:
-        yield
-    except NotFoundError as error:
-        raise UnknownNameError(error.message, kind) from None
+    return _as(UnknownNameError, kind, NotFoundError)
 
 
-@contextmanager
 def illegal_is(
     kind: str, errors: tuple[type[FloecatError], ...] = (NotFoundError, BadRequestError)
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Answers a missing thing, or one that is malformed, as an error of a request of this type.
 
     Args:
         kind: the type.
         errors: those that are meant.
     """
-    try:
-        yield
-    except errors as error:
-        raise IllegalNameError(error.message, kind) from None
+    return _as(IllegalNameError, kind, *errors)
 
 
 def gravitino_error(error: ErrorModel, raised: Exception) -> tuple[int, bytes]:
     """The status and the body for an error."""
     code, kind = _KINDS.get(error.type, _OTHER)
-    if isinstance(raised, UnknownNameError | IllegalNameError | TakenNameError):
+    if isinstance(raised, _NamedError):
         kind = raised.kind
     # a percent sign breaks the client; this one looks the same
     message = shortened(error.message).replace("%", "\N{FULLWIDTH PERCENT SIGN}")

@@ -140,11 +140,10 @@ def metalake_name(request: CatalogRequest) -> str:
     """
     sent = path_name(request, "metalake")
     if sent != str(request.principal.account_id):
-        accounts = request.kernel.access.accounts
-        if sent != accounts.name_of(request.actor):
+        own = request.kernel.access.accounts.name_of(request.actor)
+        if sent != own:
             raise ForbiddenError(
-                f"{request.principal.name} is not in metalake {sent[:_LONGEST_SHOWN]}: its own is"
-                f" {accounts.name_of(request.actor)}"
+                f"{request.principal.name} is not in metalake {sent[:_LONGEST_SHOWN]}: its own is {own}"
             )
     return sent
 

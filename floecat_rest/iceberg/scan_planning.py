@@ -12,7 +12,6 @@ from litestar.params import RawBody
 
 from floecat.entries.calls import Call
 from floecat.errors import NoSuchPlanIdError
-from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.plan_answers import PlanAnswer
 from floecat.planning.plans.plan_requests import PlanTableScan
@@ -22,7 +21,7 @@ from floecat_rest.http.errors import describe_error
 from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.request_log import request_id_of
-from floecat_rest.http.requests import CatalogRequest
+from floecat_rest.http.requests import CatalogRequest, path_name
 from floecat_rest.iceberg.wire import FetchScanTasksRequest
 
 __all__ = ["PlanController", "PlansController", "ScanTasksController"]
@@ -100,7 +99,7 @@ def _client(request: CatalogRequest) -> PlanClient:
 
 
 def _plan_id(request: CatalogRequest) -> UUID:
-    text = decode_segment(request.path_params["plan-id"]).literal
+    text = path_name(request, "plan-id")
     try:
         return UUID(text)
     except ValueError:

@@ -9,9 +9,8 @@ from litestar.params import QueryParameter, RawBody
 
 from floecat.auth.principals import Principal
 from floecat.errors import BadRequestError
-from floecat.identifiers.encoding import decode_segment
 from floecat_rest.http.options import WITHOUT_STORAGE
-from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.access_wire import (
     ExplanationResponse,
     GrantRequest,
@@ -154,7 +153,7 @@ class AccessExplanationController(ManagementController):
         elif group:
             raise BadRequestError("The parameter group needs the parameter principal")
         questions = request.kernel.access.questions
-        privilege = decode_segment(request.path_params["privilege"]).literal
+        privilege = path_name(request, "privilege")
         return ExplanationResponse.of(
             questions.explain(request.actor, who, parse_privilege(privilege), parse_securable(on))
         )

@@ -7,9 +7,8 @@ from typing import Final
 from litestar import delete, get, post
 from litestar.params import RawBody
 
-from floecat.identifiers.encoding import decode_segment
 from floecat_rest.http.options import WITHOUT_STORAGE
-from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.catalog_wire import (
     AccountResponse,
     CreateAccountRequest,
@@ -55,21 +54,17 @@ class AccountController(ManagementController):
     def load_account(self, request: CatalogRequest) -> DescribedAccount:
         """The account and how much is in it. Needs the group `floecat.auth.service-operators`."""
         accounts = request.kernel.access.accounts_for(request.principal)
-        return DescribedAccount.of(accounts.describe(_name(request)))
+        return DescribedAccount.of(accounts.describe(path_name(request, "account")))
 
     @post(operation_id="updateAccount", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def update_account(self, request: CatalogRequest, body: RawBody) -> AccountResponse:
         """Disables or enables the account. Needs the group `floecat.auth.service-operators`."""
         accounts = request.kernel.access.accounts_for(request.principal)
         sent = request.read(body, UpdateAccountRequest)
-        changed = accounts.set_disabled(_name(request), disabled=sent.disabled)
+        changed = accounts.set_disabled(path_name(request, "account"), disabled=sent.disabled)
         return AccountResponse.of(changed)
 
     @delete(operation_id="dropAccount", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_account(self, request: CatalogRequest) -> None:
         """Deletes an account that is empty. Needs the group `floecat.auth.service-operators`."""
-        request.kernel.access.accounts_for(request.principal).delete(_name(request))
-
-
-def _name(request: CatalogRequest) -> str:
-    return decode_segment(request.path_params["account"]).literal
+        request.kernel.access.accounts_for(request.principal).delete(path_name(request, "account"))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from litestar import delete, get, post
 from litestar.params import RawBody
 
-from floecat.identifiers.encoding import decode_segment
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.request_log import request_id_of
-from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.controllers import ManagementController, listed_size
 from floecat_rest.management.wire import (
     ConnectorResponse,
@@ -54,12 +53,14 @@ class ConnectorController(ManagementController):
     @get(operation_id="loadConnector", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_connector(self, request: CatalogRequest) -> ConnectorResponse:
         """The connector, and how its last scan went."""
-        return connector_response(request.kernel.connectors.connectors.load(request.call(), _name(request)))
+        return connector_response(
+            request.kernel.connectors.connectors.load(request.call(), path_name(request, "connector"))
+        )
 
     @delete(operation_id="dropConnector", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_connector(self, request: CatalogRequest) -> None:
         """Removes the connector; the tables that it found stay."""
-        request.kernel.connectors.connectors.drop(request.mutation(), _name(request))
+        request.kernel.connectors.connectors.drop(request.mutation(), path_name(request, "connector"))
 
 
 class ConnectorScanController(ManagementController):
@@ -70,9 +71,5 @@ class ConnectorScanController(ManagementController):
     @post(operation_id="scanConnector", status_code=200, sync_to_thread=True)
     def scan_connector(self, request: CatalogRequest) -> ScanResponse:
         """Scans now, registers new tables, and reports the outcome of each."""
-        report = request.kernel.connectors.scans.scan(request.call(), _name(request))
+        report = request.kernel.connectors.scans.scan(request.call(), path_name(request, "connector"))
         return scan_response(report, request_id_of(request.scope))
-
-
-def _name(request: CatalogRequest) -> str:
-    return decode_segment(request.path_params["connector"]).literal

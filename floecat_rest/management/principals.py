@@ -7,9 +7,8 @@ from typing import Final
 from litestar import delete, get, post
 from litestar.params import RawBody
 
-from floecat.identifiers.encoding import decode_segment
 from floecat_rest.http.options import WITHOUT_STORAGE
-from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.access_wire import (
     ChangesResponse,
     ListPrincipalsResponse,
@@ -45,7 +44,9 @@ class PrincipalController(ManagementController):
     @get(operation_id="loadPrincipal", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_principal(self, request: CatalogRequest) -> PrincipalResponse:
         """The principal and its roles. Needs `read_access` on the account."""
-        return PrincipalResponse.of(request.kernel.access.principals.get(request.actor, _name(request)))
+        return PrincipalResponse.of(
+            request.kernel.access.principals.get(request.actor, path_name(request, "principal"))
+        )
 
     @post(operation_id="updatePrincipal", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def update_principal(self, request: CatalogRequest, body: RawBody) -> ChangesResponse:
@@ -53,15 +54,11 @@ class PrincipalController(ManagementController):
         sent = request.read(body, UpdatePrincipalRequest)
         return ChangesResponse(
             request.kernel.access.principals.set_disabled(
-                request.actor, _name(request), disabled=sent.disabled
+                request.actor, path_name(request, "principal"), disabled=sent.disabled
             )
         )
 
     @delete(operation_id="dropPrincipal", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_principal(self, request: CatalogRequest) -> None:
         """Deletes the principal with its grants. Needs `manage_principals` on the account."""
-        request.kernel.access.principals.delete(request.actor, _name(request))
-
-
-def _name(request: CatalogRequest) -> str:
-    return decode_segment(request.path_params["principal"]).literal
+        request.kernel.access.principals.delete(request.actor, path_name(request, "principal"))

@@ -7,9 +7,8 @@ from typing import Final
 from litestar import delete, get, post
 from litestar.params import RawBody
 
-from floecat.identifiers.encoding import decode_segment
 from floecat_rest.http.options import WITHOUT_STORAGE
-from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.access_wire import (
     ChangeMembersRequest,
     ChangesResponse,
@@ -70,12 +69,12 @@ class RoleController(ManagementController):
     @get(operation_id="loadRole", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_role(self, request: CatalogRequest) -> RoleResponse:
         """The role. Needs `read_access` on the account."""
-        return RoleResponse.of(request.kernel.access.roles.get(request.actor, _name(request)))
+        return RoleResponse.of(request.kernel.access.roles.get(request.actor, path_name(request, "role")))
 
     @delete(operation_id="dropRole", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_role(self, request: CatalogRequest) -> None:
         """Deletes the role with its grants. For operators, its owner, and members with `manage_roles`."""
-        request.kernel.access.roles.delete(request.actor, _name(request))
+        request.kernel.access.roles.delete(request.actor, path_name(request, "role"))
 
 
 class RoleMembersController(ManagementController):
@@ -89,7 +88,7 @@ class RoleMembersController(ManagementController):
     ) -> ListMembersResponse:
         """The members of the role; at most 1,000. Needs `read_access` on the account."""
         found = request.kernel.access.roles.members(
-            request.actor, _name(request), page_token, listed_size(page_size)
+            request.actor, path_name(request, "role"), page_token, listed_size(page_size)
         )
         return ListMembersResponse(found.items, found.next_token)
 
@@ -98,10 +97,6 @@ class RoleMembersController(ManagementController):
         """Adds and removes members. For operators, its owner, and members with `manage_roles`."""
         sent = request.read(body, ChangeMembersRequest)
         changes = request.kernel.access.roles.change_members(
-            request.actor, _name(request), add=sent.add, remove=sent.remove
+            request.actor, path_name(request, "role"), add=sent.add, remove=sent.remove
         )
         return ChangesResponse(changes)
-
-
-def _name(request: CatalogRequest) -> str:
-    return decode_segment(request.path_params["role"]).literal

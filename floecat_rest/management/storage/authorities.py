@@ -7,9 +7,8 @@ from typing import Final
 from litestar import delete, get, post
 from litestar.params import RawBody
 
-from floecat.identifiers.encoding import decode_segment
 from floecat_rest.http.options import WITHOUT_STORAGE
-from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken
+from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.controllers import ManagementController, listed_size
 from floecat_rest.management.storage.authority_wire import (
     AuthorityResponse,
@@ -55,22 +54,20 @@ class AuthorityController(ManagementController):
     @get(operation_id="loadAuthority", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_authority(self, request: CatalogRequest) -> AuthorityResponse:
         """The authority. Needs `read_authorities` on the account."""
-        return AuthorityResponse.of(request.kernel.credentials.authorities.get(request.actor, _name(request)))
+        return AuthorityResponse.of(
+            request.kernel.credentials.authorities.get(request.actor, path_name(request, "authority"))
+        )
 
     @post(operation_id="updateAuthority", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def update_authority(self, request: CatalogRequest, body: RawBody) -> AuthorityResponse:
         """Changes the authority, from the next request on. Needs `manage_authorities` on the account."""
         sent = request.read(body, UpdateAuthorityRequest)
         changed = request.kernel.credentials.authorities.update(
-            request.actor, _name(request), sent.to_kernel()
+            request.actor, path_name(request, "authority"), sent.to_kernel()
         )
         return AuthorityResponse.of(changed)
 
     @delete(operation_id="dropAuthority", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_authority(self, request: CatalogRequest) -> None:
         """Deletes the authority; keys that it made lapse. Needs `manage_authorities` on the account."""
-        request.kernel.credentials.authorities.delete(request.actor, _name(request))
-
-
-def _name(request: CatalogRequest) -> str:
-    return decode_segment(request.path_params["authority"]).literal
+        request.kernel.credentials.authorities.delete(request.actor, path_name(request, "authority"))

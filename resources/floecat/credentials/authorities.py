@@ -7,7 +7,7 @@ holds a location counts. How each kind makes keys is in a module of its own (`Ke
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Literal, TypeAlias, cast
+from typing import ClassVar, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from floecat.fileio.locations import Location
 
 __all__ = [
+    "AZURE_DOMAINS",
     "AdlsMethod",
     "AuthorityKind",
     "GcsMethod",
@@ -26,6 +27,11 @@ __all__ = [
     "StorageAuthority",
     "authority_of",
 ]
+
+AZURE_DOMAINS: Final = frozenset(
+    {"core.windows.net", "core.usgovcloudapi.net", "core.chinacloudapi.cn", "fabric.microsoft.com"}
+)
+"""Azure's own: a token of the service goes to no other host."""
 
 AuthorityKind: TypeAlias = Literal["s3", "gcs", "adls"]
 

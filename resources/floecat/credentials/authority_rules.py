@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from floecat.credentials.authorities import AdlsMethod, GcsMethod, KeyMethod, S3Method, Secrets
+from floecat.credentials.authorities import AZURE_DOMAINS, AdlsMethod, GcsMethod, KeyMethod, S3Method, Secrets
 from floecat.errors import BadRequestError, ForbiddenError, SettingsError
 from floecat.fileio.endpoints import check_endpoint, check_s3_endpoint
 from floecat.fileio.locations import Location
@@ -38,12 +38,6 @@ _FORMS: Final = {
     "sse_key": re.compile(r"[!-~]{1,2048}"),
 }
 _ENDPOINTS: Final = ("endpoint", "sts_endpoint", "login_endpoint")
-_AZURE_DOMAINS: Final = (
-    "core.windows.net",
-    "core.chinacloudapi.cn",
-    "core.usgovcloudapi.net",
-    "fabric.microsoft.com",
-)
 
 
 class _ServiceAccountKey(msgspec.Struct):
@@ -115,7 +109,7 @@ class BorrowedPower:
                 )
         if isinstance(method, AdlsMethod) and method.endpoint is None:
             domain = prefix.authority.partition(".dfs.")[2]
-            if domain not in _AZURE_DOMAINS:
+            if domain not in AZURE_DOMAINS:
                 raise ForbiddenError(
                     f"The domain of {prefix} is none of Azure: endpoint has to be one of"
                     " floecat.storage.authorities.endpoints"

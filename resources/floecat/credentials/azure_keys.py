@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from floecat.clock import Clock, SystemClock
-from floecat.credentials.authorities import AdlsMethod, Secrets, StorageAuthority
+from floecat.credentials.authorities import AZURE_DOMAINS, AdlsMethod, Secrets, StorageAuthority
 from floecat.credentials.keys import AuthorityError, KeyScope, StorageKeys
 from floecat.credentials.posts import Poster, PostError
 from floecat.credentials.tokens import answer_of, ask_token, read_text
@@ -32,10 +32,6 @@ _VERSION: Final = "2020-12-06"
 _LOGIN: Final = "https://login.microsoftonline.com"
 _STORAGE: Final = "https://storage.azure.com/"
 _METADATA: Final = "http://169.254.169.254"
-_DOMAINS: Final = frozenset(
-    {"core.windows.net", "core.usgovcloudapi.net", "core.chinacloudapi.cn", "fabric.microsoft.com"}
-)
-"""Azure's own: a token of the service goes to no other host."""
 _SKEW_S: Final = 900
 """How far a clock may be ahead of Azure's."""
 _ELEMENT: Final = re.compile(r"<(\w+)>([^<]*)</\1>")
@@ -172,7 +168,7 @@ def _endpoint(method: AdlsMethod, host: str, account: str) -> str:
     if method.endpoint:
         return f"{method.endpoint.rstrip('/')}/{account}"
     domain = host.split(".", 2)[2]
-    if domain not in _DOMAINS:
+    if domain not in AZURE_DOMAINS:
         raise PostError(f"{domain} is no domain of Azure, and it has no endpoint")
     return f"https://{account}.blob.{domain}"
 

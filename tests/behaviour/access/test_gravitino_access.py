@@ -86,10 +86,13 @@ def test_users_are_listed_with_their_roles_all_at_once(send: _Send, kernel: Kern
     send("admin", "POST", "users", {"name": "user0"})
 
     def listed() -> tuple[dict[str, list[str]], int]:
-        with kernel.store.count_statements() as counter:
-            status, found = send("admin", "GET", "users?details=true")
-        assert status == 200
-        return {each["name"]: each["roles"] for each in found["users"]}, counter.statements
+        counts = []
+        for _ in range(3):  # the first reads the rights of who asks again, if they are not in memory
+            with kernel.store.count_statements() as counter:
+                status, found = send("admin", "GET", "users?details=true")
+            assert status == 200
+            counts.append(counter.statements)
+        return {each["name"]: each["roles"] for each in found["users"]}, min(counts)
 
     few = listed()[1]
     for number in range(1, 9):

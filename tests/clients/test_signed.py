@@ -9,6 +9,7 @@ import pytest
 from pyiceberg.exceptions import SignError
 from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.types import LongType
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 from tests.clients.connections import Connections, SparkCatalog, connect_pyiceberg
 from tests.clients.warehouses import Warehouse, unique
@@ -31,6 +32,18 @@ def without_keys_of_its_own() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyIceberg reads files by one thread.
+
+    Each new thread takes the signer away for a moment and puts it back: what others send meanwhile goes
+    without a signature.
+    """
+    monkeypatch.setenv("PYICEBERG_MAX_WORKERS", "1")
+    monkeypatch.setattr(ExecutorFactory, "_instance", None)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_pyiceberg_with_fsspec(keyless_warehouse: Warehouse) -> None:
     catalog = connect_pyiceberg(keyless_warehouse, **ASKS)
     name = f"{unique('signed')}.t"

@@ -252,7 +252,7 @@ class ConnectorService:
             SettingsError: the class of the kind cannot be imported, or is no connector.
         """
         call.catalog.allowed.check(row.location)
-        source = ConnectorSource(row.location, row.options, call.catalog.storage, looks_into)
+        source = ConnectorSource(row.location, row.options, call.catalog.storage, looks_into=looks_into)
         kind = self._registry.get(row.kind)
         try:
             return kind(source)

@@ -17,7 +17,9 @@ __all__ = ["BUILT_IN", "ConnectorRegistry"]
 
 _SETTING = "floecat.connectors.kinds"
 
-BUILT_IN = {"delta": "floecat.delta.connector:DeltaConnector"}
+BUILT_IN = {
+    "delta": "floecat.delta.connector:DeltaConnector",
+}
 """Built-in kinds, and the classes behind them."""
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -19,7 +19,9 @@ __all__ = [
     "ConnectorSource",
     "DiscoveredTable",
     "Discovery",
+    "LoadsTables",
     "UnreadablePlace",
+    "UpstreamDocument",
 ]
 
 
@@ -36,6 +38,10 @@ class ConnectorSource(msgspec.Struct, frozen=True):
     """Options of its kind."""
     storage: CatalogStorage
     """Storage of the catalog."""
+    credentials: Mapping[str, str] = {}
+    """How it logs in upstream, decrypted: `scheme` and what that needs. Never part of a message or a log."""
+    allowed_hosts: Sequence[str] = ()
+    """Hosts that it may connect to, from `floecat.connectors.allowed-hosts`: names, or `*.domain`."""
     looks_into: Callable[[str], None] = _not_told
     """A connector calls it with each folder before it looks into it, for the progress of the scan. It raises
     what must end the scan: let that pass."""
@@ -56,10 +62,30 @@ class DiscoveredTable(msgspec.Struct, frozen=True):
 
     name: str
     location: str
-    """Root of the table, normalized."""
+    """Root of the table, normalized; of a table of another catalog, its address there."""
     namespace: Namespace = ()
     """Levels below the namespace of the connector."""
     format: str = "delta"
+    """`delta`, or `iceberg` for tables and views that the connector loads."""
+    kind: Literal["table", "view"] = "table"
+    state: str | None = None
+    """Names the state of a table of the format `iceberg` where discovery knows it already, as the location of
+    its metadata: while it is the one that was read last, the table is not loaded."""
+
+
+class UpstreamDocument(msgspec.Struct, frozen=True):
+    """A table or view as its catalog answers it."""
+
+    metadata_location: str
+    """Where the document is, as the other catalog names it."""
+    state: str
+    """Names the state, as an ETag or the location of the metadata: what `load` is given the next time."""
+    document: bytes | None = None
+    """The metadata document, as JSON; `None` if it is to be read at its location with the storage of the
+    catalog."""
+    catalogs: Sequence[str] = ()
+    """Ids of the catalogs of this product that it came through, the nearest last, so that catalogs which
+    follow each other are found out."""
 
 
 class UnreadablePlace(msgspec.Struct, frozen=True):
@@ -88,6 +114,27 @@ class Connector(Protocol):
 
         Raises:
             StorageUnavailableError: storage fails altogether.
+        """
+        ...
+
+
+@runtime_checkable
+class LoadsTables(Protocol):
+    """What a connector can do that finds tables of the format `iceberg`."""
+
+    def load(self, table: DiscoveredTable, known_state: str | None, /) -> UpstreamDocument | None:
+        """The table as it is now.
+
+        Args:
+            table: as `discover` found it.
+            known_state: state that was loaded last, or `None`.
+
+        Returns:
+            `None` if it is still in that state.
+
+        Raises:
+            NoSuchTableError: it was dropped meanwhile.
+            FloecatError: it cannot be loaded.
         """
         ...
 

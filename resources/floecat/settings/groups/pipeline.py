@@ -24,7 +24,11 @@ class ConnectorSettings(SettingsGroup, frozen=True, kw_only=True):
     """Connectors, which find tables that are in storage already."""
 
     kinds: Annotated[tuple[str, ...], text_list()] = ()
-    """Kinds beside the built-in `delta`, as `package.module:Class`. Only these are ever imported."""
+    """Kinds beside the built-in ones, as `package.module:Class`. Only these are ever imported."""
+
+    allowed_hosts: Annotated[tuple[str, ...], text_list()] = ()
+    """Hosts of other catalogs, and of the services where connectors log in, as `catalog.example.com` or
+    `*.example.com`: connectors connect to no other."""
 
 
 class PipelineSettings(SettingsGroup, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ PARTITIONS: Final = (TABLES, DELTA_TABLES, CAPTURED_TABLES)
 
 _FORMATS: Final[Mapping[dg.DynamicPartitionsDefinition, tuple[str, ...]]] = {
     DELTA_TABLES: ("delta",),
-    CAPTURED_TABLES: ("iceberg", "delta"),
+    CAPTURED_TABLES: ("iceberg", "delta", "followed"),
 }
 
 

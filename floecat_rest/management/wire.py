@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.connectors.connector_service import ConnectorInfo, NewConnector, ScanProgress
+from floecat.connectors.following import FollowingChange
 from floecat.connectors.registrations import TableRegistration
 from floecat.connectors.scans import CatalogTable, ConnectorScanReport, FailedTable
 from floecat.errors import BadRequestError, FloecatError
@@ -151,10 +152,19 @@ class FailedResponse(msgspec.Struct):
     problem: Problem
 
 
+class ChangedTable(msgspec.Struct):
+    """A table or view that follows another catalog, and what a scan did about it."""
+
+    identifier: Identifier
+    location: str
+    change: FollowingChange
+
+
 class ScanResponse(msgspec.Struct):
     """The result of a scan."""
 
     registered: Sequence[RegisteredTable]
+    changed: Sequence[ChangedTable]
     skipped: Sequence[SkippedTable]
     failed: Sequence[FailedResponse]
     folders: int
@@ -168,7 +178,7 @@ def registered_table(registration: TableRegistration, request_id: str) -> Regist
     return RegisteredTable(
         Identifier.of(registration.identifier),
         registration.entry_id,
-        "delta",
+        registration.format,
         registration.location,
         registration.table_uuid,
         registration.snapshot_id,
@@ -198,6 +208,9 @@ def scan_response(report: ConnectorScanReport, request_id: str) -> ScanResponse:
     """Renders a scan."""
     return ScanResponse(
         registered=[registered_table(registration, request_id) for registration in report.registered],
+        changed=[
+            ChangedTable(Identifier.of(each.identifier), each.address, each.change) for each in report.changed
+        ],
         skipped=[_skipped(known) for known in report.skipped],
         failed=[_failed(failure, request_id) for failure in report.failed],
         folders=report.folders,

@@ -11,7 +11,7 @@ from floecat.auth.authorizer import Authorizer
 from floecat.catalog.open_catalog import open_catalog
 from floecat.clock import Clock, SystemClock
 from floecat.commits.open_commits import open_commits
-from floecat.connectors.open_connectors import open_connectors
+from floecat.connectors.open_connectors import FOLLOWED, FollowedFormat, open_connectors
 from floecat.connectors.registrations import TableRegistrations
 from floecat.credentials.open_credentials import open_credentials
 from floecat.delta.open_delta import artifact_purge, open_delta
@@ -25,7 +25,7 @@ from floecat.fileio.opening import open_fileio
 from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.background import Background
 from floecat.planning.open_planning import open_planning
-from floecat.purge.open_purge import open_purge
+from floecat.purge.open_purge import no_purge, open_purge
 from floecat.settings import Settings
 from floecat.statistics.open_statistics import open_statistics
 from floecat.storage.catalog_storages import check_locations, object_store_options
@@ -79,7 +79,7 @@ class Kernel:
         background.add(stop=self.access.authorizer.close)
         self.credentials = open_credentials(parts, settings, self.access.changes)
         self.delta = open_delta(parts, settings, background)
-        formats = TableFormats({"delta": self.delta.format})
+        formats = TableFormats({"delta": self.delta.format, FOLLOWED: FollowedFormat(store)})
         self.registrations = TableRegistrations({"delta": self.delta.registration})
         self.catalog = open_catalog(
             parts, formats, self.access, self.credentials, self.separator, settings, background
@@ -93,10 +93,16 @@ class Kernel:
             settings,
             self.listeners,
             background,
-            others={"delta": lambda shared: artifact_purge(shared, settings)},
+            others={"delta": lambda shared: artifact_purge(shared, settings), FOLLOWED: no_purge},
         )
         self.connectors = open_connectors(
-            parts, self.catalog, self.registrations, self.separator, settings, background
+            parts,
+            self.catalog,
+            self.registrations,
+            self.purge.drops.drop,
+            self.separator,
+            settings,
+            background,
         )
         self.statistics = open_statistics(
             parts, formats, self.planning.planner, self.catalog, self.commits.tables, settings, background

@@ -38,10 +38,12 @@ def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> N
     ended_early = []
     for report in kernel.connector_scans().scan_due():
         context.log.info(
-            "connector %s: %d tables registered, %d of them cannot be read, %d were known, %d failed",
+            "connector %s: %d tables registered, %d of them cannot be read, %d changed, %d were known,"
+            " %d failed",
             report.connector,
             len(report.registered),
             len(report.unreadable),
+            len(report.changed),
             len(report.skipped),
             len(report.failed),
         )

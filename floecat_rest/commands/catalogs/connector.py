@@ -157,6 +157,8 @@ def _print_report(report: ConnectorScanReport) -> None:
     for made in report.registered:
         problem = f", cannot be read: {made.problem.message}" if made.problem else ""
         print_plain(f"registered {written(made.identifier)} at {made.location}{problem}")
+    for each in report.changed:
+        print_plain(f"{each.change:<10} {written(each.identifier)}, {each.address}")
     for failure in report.failed:
         named = f"{written(failure.identifier)} at " if failure.identifier else ""
         what = f"{named}{failure.location}"
@@ -166,6 +168,8 @@ def _print_report(report: ConnectorScanReport) -> None:
     registered = f"{len(report.registered)} registered"
     if report.unreadable:
         registered += f" ({len(report.unreadable)} cannot be read)"
+    if report.changed:
+        registered += f", {len(report.changed)} changed"
     known, failed = len(report.skipped), len(report.failed)
     folders = f"{report.folders} folders" if report.folders != 1 else "1 folder"
     print_plain(f"{registered}, {known} known before, {failed} failed; {folders} searched")

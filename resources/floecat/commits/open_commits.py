@@ -48,6 +48,6 @@ def open_commits(
     request_files = RequestFiles(enabled=gateway.register_storage_properties)
     return CommitServices(
         tables=CommitService(parts, catalog, formats, staging),
-        views=ViewCommitService(parts),
+        views=ViewCommitService(parts, formats),
         registration=RegisterService(parts, catalog, formats, request_files),
     )

@@ -108,7 +108,7 @@ class TableChanges:
     def _check_writable(self, change: TableChange, row: EntryRow) -> None:
         if change.creates and is_derived(row.format):
             raise CommitFailedError("Requirement failed: table already exists")
-        self._formats.of(row).check_writable(change.identifier)
+        self._formats.of(row).check_writable(row, change.identifier)
 
     def new_table(
         self, call: Call, identifier: TableIdentifier, metadata: TableMetadata, namespace_id: UUID

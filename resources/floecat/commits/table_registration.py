@@ -28,7 +28,7 @@ from floecat.iceberg.values.text_limits import check_stored_text
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier, check_name
 
-__all__ = ["RegisterService", "read_metadata_file"]
+__all__ = ["RegisterService", "checked_table", "read_metadata_file", "snapshot_changes"]
 
 
 class RegisterService:
@@ -111,17 +111,15 @@ class RegisterService:
         if entry is not None:
             if entry.row.protected:
                 raise protected(call.on_entry("table", identifier))
-            self._formats.of(entry.row).check_writable(identifier)
+            self._formats.of(entry.row).check_writable(entry.row, identifier)
         named = metadata_location
         data = read_metadata_file(self._files, call, named, files)
-        metadata = read_foreign_table(data)
+        metadata = checked_table(call, data)
         if entry is not None and entry.row.metadata_location == metadata_location:
             _check_unchanged(entry, metadata.to_bytes())
-        check_integrity(metadata)
-        _check_stored_texts(metadata)
-        check_locations(call.catalog.allowed, metadata.location, metadata.properties, is_new=False)
         if metadata.to_bytes() != data:
             metadata, metadata_location = write_normalized(self._files, call, metadata, metadata_location)
+        before = entry.document.parsed() if entry is not None else None
         return Prepared(
             identifier=identifier,
             kind="table",
@@ -135,9 +133,23 @@ class RegisterService:
             folders=entry_folders(metadata.location, metadata.properties, named),
             namespace_id=namespace.id,
             snapshot_id=metadata.current_snapshot_id,
-            snapshots=_snapshot_changes(entry, metadata),
+            snapshots=snapshot_changes(before if isinstance(before, TableMetadata) else None, metadata),
             writes_file=False,
         )
+
+
+def checked_table(call: Call, data: bytes) -> TableMetadata:
+    """The document of a table that another writer made, normalised.
+
+    Raises:
+        InvalidMetadataError: it is no table metadata.
+        LocationNotAllowedError: the table lies outside the allowed locations.
+    """
+    metadata = read_foreign_table(data)
+    check_integrity(metadata)
+    _check_stored_texts(metadata)
+    check_locations(call.catalog.allowed, metadata.location, metadata.properties, is_new=False)
+    return metadata
 
 
 def _check_unchanged(entry: Entry[TableMetadata] | Entry[ViewMetadata], data: bytes) -> None:
@@ -179,15 +191,9 @@ def read_metadata_file(
         raise BadRequestError(f"Invalid metadata-location: there is no file {location}") from None
 
 
-def _snapshot_changes(
-    entry: Entry[TableMetadata] | Entry[ViewMetadata] | None, metadata: TableMetadata
-) -> SnapshotRowChanges:
-    before = entry.document.parsed() if entry is not None else None
-    known = (
-        {snapshot.snapshot_id for snapshot in before.snapshots}
-        if isinstance(before, TableMetadata)
-        else frozenset()
-    )
+def snapshot_changes(before: TableMetadata | None, metadata: TableMetadata) -> SnapshotRowChanges:
+    """The changes to the rows of a table that is pointed at another document; `None` for a new one."""
+    known = {snapshot.snapshot_id for snapshot in before.snapshots} if before else frozenset()
     now = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     return SnapshotRowChanges(
         added=[snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in known],

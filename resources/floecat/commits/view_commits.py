@@ -21,6 +21,7 @@ from floecat.entries.entry_locations import (
     is_default,
     named_locations,
 )
+from floecat.entries.formats import TableFormats
 from floecat.entries.names import check_owns_view, missing_view, namespace_for
 from floecat.entries.open_entries import EntryParts
 from floecat.entries.overlaps import entry_folders
@@ -39,7 +40,7 @@ from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.iceberg.views.view_updates import ViewRequirement, ViewUpdate
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
-__all__ = ["CreateView", "ViewCommitService"]
+__all__ = ["CreateView", "ViewCommitService", "checked_view"]
 
 
 class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
@@ -56,7 +57,9 @@ class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
 class ViewCommitService:
     """Writes view metadata."""
 
-    def __init__(self, parts: EntryParts) -> None:
+    def __init__(self, parts: EntryParts, formats: TableFormats) -> None:
+        """`formats` say which views take commits."""
+        self._formats = formats
         self._store = parts.store
         self._clock = parts.clock
         self._entries = parts.entries
@@ -118,6 +121,7 @@ class ViewCommitService:
             entry = self._entries.find_view(call, identifier, Privilege.WRITE_VIEW)
             if entry is None:
                 raise missing_view(identifier)
+            self._formats.of(entry.row).check_writable(entry.row, identifier)
             if entry.row.definer:
                 with self._store.read() as conn:
                     check_owns_view(conn, call, identifier, entry.row.owner_id)
@@ -174,10 +178,7 @@ class ViewCommitService:
         def prepare() -> Prepared[ViewMetadata]:
             row = namespace_for(self._store, call, "view", identifier, Privilege.REGISTER_VIEW)
             data = read_metadata_file(self._files, call, metadata_location)
-            metadata = ViewMetadata.parse(normalize_view(data))
-            check_stored_text(metadata.view_uuid, "view-uuid")
-            check_view_integrity(metadata)
-            check_locations(call.catalog.allowed, metadata.location, metadata.properties, is_new=False)
+            metadata = checked_view(call, data)
             return _new_view(identifier, metadata, metadata_location, row.id, "register", writes_file=False)
 
         return self._run(call, identifier, prepare, Privilege.REGISTER_VIEW)
@@ -197,6 +198,20 @@ class ViewCommitService:
             ViewAnswer(),
             (needed, call.on_entry("view", identifier)),
         )
+
+
+def checked_view(call: Call, data: bytes) -> ViewMetadata:
+    """The document of a view that another writer made, normalised.
+
+    Raises:
+        InvalidMetadataError: it is no view metadata.
+        LocationNotAllowedError: the view lies outside the allowed locations.
+    """
+    metadata = ViewMetadata.parse(normalize_view(data))
+    check_stored_text(metadata.view_uuid, "view-uuid")
+    check_view_integrity(metadata)
+    check_locations(call.catalog.allowed, metadata.location, metadata.properties, is_new=False)
+    return metadata
 
 
 def _answer(call: Call, changes: Sequence[AnyPrepared]) -> LoadedView:

@@ -75,6 +75,10 @@ class ScanProgress(msgspec.Struct, frozen=True):
     """Tables that are new."""
     failed: int = 0
     """Tables that could not be registered, and folders that could not be read."""
+    changed: int = 0
+    """Tables and views that follow another catalog and got a newer state, or another name."""
+    gone: int = 0
+    """Tables and views that are not in the other catalog any more."""
 
 
 class ConnectorInfo(msgspec.Struct, frozen=True):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from floecat.catalog.open_catalog import CatalogServices
 from floecat.connectors.connector_service import ConnectorService
+from floecat.connectors.followed_format import FOLLOWED, FollowedFormat
+from floecat.connectors.following import DropTable, FollowedTables
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.scans import ConnectorScans
@@ -14,7 +16,7 @@ from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.background import Background
 from floecat.settings import Settings
 
-__all__ = ["ConnectorServices", "open_connectors"]
+__all__ = ["FOLLOWED", "ConnectorServices", "FollowedFormat", "open_connectors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ def open_connectors(
     parts: EntryParts,
     catalog: CatalogServices,
     registrations: TableRegistrations,
+    drop_table: DropTable,
     separator: NamespaceSeparator,
     settings: Settings,
     background: Background,
@@ -38,6 +41,7 @@ def open_connectors(
     Args:
         catalog: finds catalogs and makes namespaces.
         registrations: register what a scan finds.
+        drop_table: removes a table.
         separator: how namespace levels are joined on the wire.
         background: knows jobs of all kinds.
 
@@ -60,6 +64,7 @@ def open_connectors(
         connectors,
         catalog.namespaces,
         registrations,
+        FollowedTables(parts, catalog, drop_table, grace_ms=settings.connectors.gone_table_grace.ms),
         reading_s=settings.gateway.delta_compat.wait.seconds,
         limits=settings.limits,
     )

@@ -28,6 +28,8 @@ class TableRegistration(msgspec.Struct, frozen=True):
     """Newest snapshot that Iceberg readers see; `None` if none could be read yet."""
     problem: FloecatError | None = None
     """Reason why the newest state of the table could not be read, if so."""
+    format: str = "delta"
+    """See `EntryRow.format`."""
 
 
 class RegistersTables(Protocol):
@@ -65,6 +67,10 @@ class TableRegistrations:
     def known(self, call: Call, location: str) -> list[TableIdentifier]:
         """The tables of the catalog, of any of the formats, that are rooted at a normalized location."""
         return [table for format in self._formats.values() for table in format.known(call, location)]
+
+    def takes(self, format: str) -> bool:
+        """Whether tables of a format are registered by their location."""
+        return format in self._formats
 
     def of(self, format: str) -> RegistersTables:
         """The service that registers tables of a format.

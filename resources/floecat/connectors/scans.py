@@ -1,6 +1,7 @@
-"""Scans, which register the tables that a connector finds.
+"""Scans, which register the tables that a connector finds, or follow those of another catalog.
 
-A scan adds and never removes: a table that vanished from storage stays in the catalog until it is dropped.
+A scan never removes a table that it registered: one that vanished from storage stays in the catalog until it
+is dropped. What follows another catalog goes some time after it is gone there, see `following`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from floecat.connectors.connector_service import (
     ScanProgress,
     described_fault,
 )
+from floecat.connectors.followed_format import FOLLOWED
+from floecat.connectors.following import Followed, FollowedTables, Following
 from floecat.connectors.registrations import TableRegistration, TableRegistrations
-from floecat.connectors.spi import DiscoveredTable, UnreadablePlace
+from floecat.connectors.spi import Connector, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.entries.calls import Call
 from floecat.errors import (
     AlreadyExistsError,
@@ -75,6 +78,8 @@ class ScanInfo(JobInfo, frozen=True, kw_only=True):
     folders: int
     tables: int
     registered: int
+    changed: int
+    gone: int
     failed: int
 
     @property
@@ -105,6 +110,8 @@ class ConnectorScanReport(msgspec.Struct):
     connector: str
     registered: list[TableRegistration] = []
     """New tables. One that cannot be read is registered all the same, with the problem."""
+    changed: list[Followed] = []
+    """Tables and views that follow another catalog: newer states, new names, and what is gone or removed."""
     skipped: list[CatalogTable] = []
     failed: list[FailedTable] = []
     folders: int = 0
@@ -118,8 +125,30 @@ class ConnectorScanReport(msgspec.Struct):
     def progress(self) -> ScanProgress:
         """The progress of the scan."""
         named = sum(failure.identifier is not None for failure in self.failed)
-        tables = len(self.registered) + len(self.skipped) + named
-        return ScanProgress(self.folders, tables, len(self.registered), len(self.failed))
+        changes = [each.change for each in self.changed]
+        gone = changes.count("gone") + changes.count("removed")
+        changed = len(changes) - gone
+        tables = len(self.registered) + changed + len(self.skipped) + named
+        return ScanProgress(self.folders, tables, len(self.registered), len(self.failed), changed, gone)
+
+    def follows(self, followed: Followed) -> None:
+        """Adds a table or view that follows another catalog."""
+        if followed.change == "new":
+            self.registered.append(
+                TableRegistration(
+                    followed.identifier,
+                    followed.address,
+                    followed.object_uuid,
+                    followed.entry_id,
+                    followed.snapshot_id,
+                    format=FOLLOWED,
+                )
+            )
+        elif followed.change == "unchanged":
+            self.skipped.append(CatalogTable(followed.identifier, followed.address))
+        else:
+            self.changed.append(followed)
+        self.counts(followed.identifier, followed.address)
 
     def fails(self, failure: FailedTable) -> None:
         """Adds a failure."""
@@ -160,6 +189,7 @@ class ConnectorScans:
         services: ConnectorService,
         namespaces: NamespaceService,
         registrations: TableRegistrations,
+        followed: FollowedTables,
         *,
         reading_s: float,
         limits: LimitSettings,
@@ -172,6 +202,7 @@ class ConnectorScans:
             services: opens connectors.
             namespaces: creates the namespaces of the tables.
             registrations: register tables.
+            followed: makes the entries of tables of other catalogs.
             reading_s: for how long a scan has new tables read; those that it finds later are only registered,
                 and read with their first load or by the pipeline.
             limits: on folders and tables of a scan.
@@ -182,6 +213,7 @@ class ConnectorScans:
         self._services = services
         self._namespaces = namespaces
         self._registrations = registrations
+        self._followed = followed
         self._reading_s = reading_s
         self._limits = limits
         self._scanned: set[UUID] = set()
@@ -313,14 +345,28 @@ class ConnectorScans:
                 raise UnprocessableError(f"The scan took longer than {longest} ({setting}), and ended there")
             told(report.progress)
 
+        def is_bounded() -> None:
+            told(report.progress)
+            self._check(report.size_bytes, "connector_report_bytes", "bytes of names, places and problems")
+
         try:
-            for number, found in enumerate(self._services.open(call, row, looks_into).discover(), start=1):
+            connector = self._services.open(call, row, looks_into)
+            following = _following(self._followed, call, row, connector)
+            for number, found in enumerate(connector.discover(), start=1):
                 self._check(number, "connector_tables", "tables")
                 told(report.progress)
-                self._take(call, row, found, report, read=time.monotonic() < deadline)
-                self._check(
-                    report.size_bytes, "connector_report_bytes", "bytes of names, places and problems"
-                )
+                self._take(call, row, found, report, following, read=time.monotonic() < deadline)
+                is_bounded()
+            if following is not None:
+                # what could not be read may still be there
+                is_complete = all(failure.identifier is not None for failure in report.failed)
+                for each in following.finish(is_complete=is_complete):
+                    if isinstance(each, Followed):
+                        report.follows(each)
+                    else:
+                        identifier, address, problem = each
+                        report.fails(FailedTable(address, problem, identifier))
+                    is_bounded()
             told(report.progress)
         except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
             raise
@@ -339,7 +385,14 @@ class ConnectorScans:
             raise UnprocessableError(f"The scan found more than {most} {what} ({setting}), and ended there")
 
     def _take(
-        self, call: Call, row: ConnectorRow, found: object, report: ConnectorScanReport, *, read: bool
+        self,
+        call: Call,
+        row: ConnectorRow,
+        found: object,
+        report: ConnectorScanReport,
+        following: Following | None,
+        *,
+        read: bool,
     ) -> None:
         location, identifier = row.location, None
         try:
@@ -349,6 +402,11 @@ class ConnectorScans:
             table = _checked(found)
             location = table.location
             identifier = TableIdentifier((*row.namespace, *table.namespace), table.name)
+            if following is not None and not self._registrations.takes(table.format):
+                followed = following.take(table, identifier)
+                if followed is not None:
+                    report.follows(followed)
+                return
             self._take_table(call, row, identifier, table, report, read=read)
         except StoreUnavailableError:
             raise
@@ -410,6 +468,12 @@ class ConnectorScans:
     def _note(self, row: ConnectorRow, error: str | None) -> None:
         shown = None if error is None else error[:_MAX_ERROR_LENGTH]
         self._store.run(lambda conn: connectors.finish_scan(conn, row.id, self._clock.now_ms(), shown))
+
+
+def _following(
+    followed: FollowedTables, call: Call, row: ConnectorRow, connector: Connector
+) -> Following | None:
+    return Following(followed, call, row, connector) if isinstance(connector, LoadsTables) else None
 
 
 def _describe(row: JobRow, children: Sequence[JobInfo] | None) -> ScanInfo:

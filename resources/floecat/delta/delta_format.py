@@ -48,7 +48,7 @@ class DeltaLoads:
         """Whether the entry of a Delta table can be answered without a refresh."""
         return row.has_metadata and not self.due(row)
 
-    def check_writable(self, identifier: TableIdentifier, /) -> None:
+    def check_writable(self, _row: EntryRow, identifier: TableIdentifier, /) -> None:
         """Refuses every commit.
 
         Raises:

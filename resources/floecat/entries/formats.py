@@ -22,9 +22,9 @@ _ICEBERG: Final = "iceberg"
 
 
 def is_derived(format_: str) -> bool:
-    """Whether tables of a format are read from metadata that is made here from another log.
+    """Whether tables of a format are written elsewhere: as a Delta log, or by another catalog.
 
-    Such metadata can be made again, takes no commits, and is no record of the table's data files.
+    Their metadata here can be made again and takes no commits, and their files are not the catalog's.
     """
     return format_ != _ICEBERG
 
@@ -50,8 +50,8 @@ class TableFormat(Protocol):
         """
         ...
 
-    def check_writable(self, identifier: TableIdentifier, /) -> None:
-        """Refuses a commit to tables that are written elsewhere.
+    def check_writable(self, row: EntryRow, identifier: TableIdentifier, /) -> None:
+        """Refuses a commit to tables or views that are written elsewhere.
 
         Raises:
             UnsupportedOperationError: tables of this format are read-only in the catalog.
@@ -72,7 +72,7 @@ class IcebergFormat:
         """The entry itself."""
         return entry
 
-    def check_writable(self, _identifier: TableIdentifier, /) -> None:
+    def check_writable(self, _row: EntryRow, _identifier: TableIdentifier, /) -> None:
         """Iceberg tables take commits."""
 
 
@@ -119,7 +119,7 @@ class TurnedOffFormat:
         """Never: `current` refuses the load."""
         return False
 
-    def check_writable(self, identifier: TableIdentifier, /) -> None:
+    def check_writable(self, _row: EntryRow, identifier: TableIdentifier, /) -> None:
         """Refuses every commit.
 
         Raises:

@@ -19,7 +19,7 @@ from floecat.purge.deletion.open_table_purge import (
     sidecars_of_artifacts,
     storage_finder,
 )
-from floecat.purge.deletion.table_purge import FormatPurge, TablePurge
+from floecat.purge.deletion.table_purge import FormatPurge, NoPurge, TablePurge
 from floecat.purge.drops import DropService
 from floecat.purge.entry_file_jobs import EntryFileJobs
 from floecat.purge.large_jobs import LargeJobs
@@ -34,10 +34,15 @@ from floecat.purge.sharing.shared_files import SharedFiles
 from floecat.purge.spi import PurgerContext, PurgerRows
 from floecat.settings import PurgeSettings, Settings
 
-__all__ = ["OpenFormatPurge", "PurgeServices", "open_purge"]
+__all__ = ["OpenFormatPurge", "PurgeServices", "no_purge", "open_purge"]
 
 OpenFormatPurge: TypeAlias = Callable[[SharedFiles], FormatPurge]
 """Makes the purge of a format, from what finds files that live tables need."""
+
+
+def no_purge(_shared: SharedFiles) -> FormatPurge:
+    """The purge of a format whose files are all another catalog's."""
+    return NoPurge()
 
 
 @dataclass(frozen=True, slots=True)

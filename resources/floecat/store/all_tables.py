@@ -3,7 +3,7 @@
 from floecat.store.access import grants, principals, refusals, roles
 from floecat.store.catalogs import connectors, storage_authorities
 from floecat.store.commits import confirmed_transactions, idempotency, metrics
-from floecat.store.entries import entry_areas, entry_paths, staged_tables
+from floecat.store.entries import entry_areas, entry_paths, followed_entries, staged_tables
 from floecat.store.jobs import leases, purge_batches, purger_rows
 from floecat.store.planning import plans, queries
 from floecat.store.schema import metadata
@@ -23,6 +23,7 @@ _MODULES = (
     metrics,
     entry_areas,
     entry_paths,
+    followed_entries,
     staged_tables,
     leases,
     purge_batches,

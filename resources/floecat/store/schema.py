@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Schema of all tables on PostgreSQL."""
 
-HEAD_REVISION: Final = "9a9ae621c7dc"
+HEAD_REVISION: Final = "91cce70fc925"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -180,7 +180,7 @@ entries: Final = sa.Table(
     # of a view: whether what it reads is read with the rights of its owner
     flag_column("definer"),
     sa.CheckConstraint("kind IN ('table', 'view')", name="kind"),
-    sa.CheckConstraint("format IN ('iceberg', 'delta')", name="format"),
+    sa.CheckConstraint("format IN ('iceberg', 'delta', 'followed')", name="format"),
     sa.UniqueConstraint("namespace_id", "name"),
     sa.Index(None, "namespace_id", "kind", "name"),
     sa.Index(

@@ -402,6 +402,8 @@ class TestSchedule:
             "tables": 1,
             "registered": 1,
             "failed": 0,
+            "changed": 0,
+            "gone": 0,
         }
         assert kernel.connectors.connectors.load(call, "on").running_scan is None
 

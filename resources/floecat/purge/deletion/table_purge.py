@@ -39,6 +39,7 @@ __all__ = [
     "GC_ENABLED",
     "DeferredPurge",
     "FormatPurge",
+    "NoPurge",
     "PurgeIncompleteError",
     "PurgeTarget",
     "Sidecars",
@@ -72,6 +73,16 @@ class FormatPurge(Protocol):
     ) -> PurgeProgress:
         """Deletes the files that were made for the table here; see `TablePurge.purge`."""
         ...
+
+
+class NoPurge:
+    """The purge of tables whose files are all another catalog's."""
+
+    def purge(
+        self, _target: PurgeTarget, _before_batch: Callable[[], None], progress: PurgeProgress, /
+    ) -> PurgeProgress:
+        """Deletes nothing."""
+        return progress
 
 
 class PurgeIncompleteError(FloecatError):

@@ -24,6 +24,7 @@ from floecat.store.schema import id_column, integer_column, metadata, name_colum
 __all__ = [
     "ConnectorRow",
     "claim",
+    "connectors_table",
     "count",
     "delete",
     "due",
@@ -36,7 +37,7 @@ __all__ = [
     "update",
 ]
 
-_connectors: Final = sa.Table(
+connectors_table: Final = sa.Table(
     "connectors",
     metadata,
     id_column(primary_key=True),
@@ -59,51 +60,55 @@ _connectors: Final = sa.Table(
 )
 
 _COLUMNS: Final = (
-    _connectors.c.id,
-    _connectors.c.catalog_id,
-    _connectors.c.name,
-    _connectors.c.kind,
-    _connectors.c.location,
-    _connectors.c.namespace,
-    _connectors.c.options,
-    _connectors.c.enabled,
-    _connectors.c.interval_ms,
-    _connectors.c.next_scan_at_ms,
-    _connectors.c.created_at_ms,
-    _connectors.c.updated_at_ms,
-    _connectors.c.last_scan_at_ms,
-    _connectors.c.last_error,
+    connectors_table.c.id,
+    connectors_table.c.catalog_id,
+    connectors_table.c.name,
+    connectors_table.c.kind,
+    connectors_table.c.location,
+    connectors_table.c.namespace,
+    connectors_table.c.options,
+    connectors_table.c.enabled,
+    connectors_table.c.interval_ms,
+    connectors_table.c.next_scan_at_ms,
+    connectors_table.c.created_at_ms,
+    connectors_table.c.updated_at_ms,
+    connectors_table.c.last_scan_at_ms,
+    connectors_table.c.last_error,
 )
-_INSERT: Final = sa.insert(_connectors)
-_GET: Final = sa.select(*_COLUMNS).where(_connectors.c.id == sa.bindparam("id"))
+_INSERT: Final = sa.insert(connectors_table)
+_GET: Final = sa.select(*_COLUMNS).where(connectors_table.c.id == sa.bindparam("id"))
 _FIND: Final = sa.select(*_COLUMNS).where(
-    _connectors.c.catalog_id == sa.bindparam("catalog_id"), _connectors.c.name == sa.bindparam("name")
+    connectors_table.c.catalog_id == sa.bindparam("catalog_id"),
+    connectors_table.c.name == sa.bindparam("name"),
 )
 _LIST: Final = (
     sa.select(*_COLUMNS)
-    .where(_connectors.c.catalog_id == sa.bindparam("catalog_id"), _connectors.c.name > sa.bindparam("after"))
-    .order_by(_connectors.c.name)
+    .where(
+        connectors_table.c.catalog_id == sa.bindparam("catalog_id"),
+        connectors_table.c.name > sa.bindparam("after"),
+    )
+    .order_by(connectors_table.c.name)
     .limit(LIMIT)
 )
 _LIST_SIZES: Final = _LIST.with_only_columns(
-    sa.func.length(_connectors.c.options)
-    + sa.func.length(sa.func.coalesce(_connectors.c.last_error, ""))
-    + sa.func.length(_connectors.c.location)
+    sa.func.length(connectors_table.c.options)
+    + sa.func.length(sa.func.coalesce(connectors_table.c.last_error, ""))
+    + sa.func.length(connectors_table.c.location)
     + 1024
 )
-_COUNT: Final = sa.select(sa.func.count()).where(_connectors.c.catalog_id == sa.bindparam("catalog_id"))
+_COUNT: Final = sa.select(sa.func.count()).where(connectors_table.c.catalog_id == sa.bindparam("catalog_id"))
 _place: Final = sa.func.row_number().over(
-    partition_by=_connectors.c.catalog_id, order_by=_connectors.c.next_scan_at_ms
+    partition_by=connectors_table.c.catalog_id, order_by=connectors_table.c.next_scan_at_ms
 )
 _DUE: Final = (
     sa.select(*_COLUMNS)
-    .where(_connectors.c.enabled, _connectors.c.next_scan_at_ms <= sa.bindparam("now_ms"))
-    .order_by(_place, _connectors.c.next_scan_at_ms)
+    .where(connectors_table.c.enabled, connectors_table.c.next_scan_at_ms <= sa.bindparam("now_ms"))
+    .order_by(_place, connectors_table.c.next_scan_at_ms)
     .limit(LIMIT)
 )
-_OF_ID: Final = _connectors.c.id == sa.bindparam("of_id")
+_OF_ID: Final = connectors_table.c.id == sa.bindparam("of_id")
 _UPDATE: Final = (
-    sa.update(_connectors)
+    sa.update(connectors_table)
     .where(_OF_ID)
     .values(
         location=sa.bindparam("new_location"),
@@ -116,16 +121,16 @@ _UPDATE: Final = (
     )
 )
 _CLAIM: Final = (
-    sa.update(_connectors)
-    .where(_OF_ID, _connectors.c.next_scan_at_ms == sa.bindparam("expected_next_scan_at_ms"))
+    sa.update(connectors_table)
+    .where(_OF_ID, connectors_table.c.next_scan_at_ms == sa.bindparam("expected_next_scan_at_ms"))
     .values(next_scan_at_ms=sa.bindparam("new_next_scan_at_ms"))
 )
 _FINISH_SCAN: Final = (
-    sa.update(_connectors)
+    sa.update(connectors_table)
     .where(_OF_ID)
     .values(last_scan_at_ms=sa.bindparam("now_ms"), last_error=sa.bindparam("new_last_error"))
 )
-_DELETE: Final = sa.delete(_connectors).where(_OF_ID)
+_DELETE: Final = sa.delete(connectors_table).where(_OF_ID)
 
 
 class ConnectorRow(msgspec.Struct, frozen=True):

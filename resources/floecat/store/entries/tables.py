@@ -75,7 +75,8 @@ class EntryRow(msgspec.Struct, frozen=True):
     created_at_ms: int
     updated_at_ms: int
     format: str = "iceberg"
-    """`iceberg`, or `delta` for a table whose metadata is derived from a Delta log and takes no commits."""
+    """`iceberg`; or one that takes no commits: `delta` for metadata that is derived from a Delta log,
+    `followed` for that of a table or view of another catalog."""
     owner_id: UUID | None = None
     """Id of a principal or role."""
     protected: bool = False
@@ -107,7 +108,7 @@ class ListedTable(msgspec.Struct, frozen=True, rename="kebab"):
     name: str
     id: UUID
     format: str
-    """`iceberg` or `delta`."""
+    """`iceberg`, `delta` or `followed`."""
     format_version: int
     location: str
     metadata_location: str | None

@@ -54,8 +54,8 @@ def create(
         list[str] | None,
         typer.Option(
             "--option",
-            help="KEY=VALUE, repeatable. Kind delta knows namespaces=nested|flat, name=TABLE, max-depth=N,"
-            " exclude=PATTERN,PATTERN.",
+            help="KEY=VALUE, repeatable. Kinds delta and iceberg know namespaces=nested|flat, name=TABLE,"
+            " max-depth=N, exclude=PATTERN,PATTERN.",
         ),
     ] = None,
     interval: Annotated[

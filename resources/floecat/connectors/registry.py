@@ -19,6 +19,7 @@ _SETTING = "floecat.connectors.kinds"
 
 BUILT_IN = {
     "delta": "floecat.delta.connector:DeltaConnector",
+    "iceberg": "floecat.connectors.kinds.iceberg_folders:IcebergFoldersConnector",
 }
 """Built-in kinds, and the classes behind them."""
 

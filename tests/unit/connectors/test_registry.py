@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from floecat.connectors.registry import ConnectorRegistry
+from floecat.connectors.registry import BUILT_IN, ConnectorRegistry
 from floecat.connectors.spi import ConnectorSource
 from floecat.delta.connector import DeltaConnector
 from floecat.errors import BadRequestError, SettingsError
@@ -27,13 +27,15 @@ OWN = f"{__name__}:OwnConnector"
 
 def test_built_in_kinds() -> None:
     registry = ConnectorRegistry()
-    assert registry.kinds == ("delta",)
+    assert registry.kinds == tuple(BUILT_IN)
     assert registry.get("delta") is DeltaConnector
+    for kind in BUILT_IN:
+        assert callable(registry.get(kind).discover)
 
 
 def test_a_kind_of_the_operator() -> None:
     registry = ConnectorRegistry([OWN])
-    assert registry.kinds == ("delta", OWN)
+    assert registry.kinds == (*BUILT_IN, OWN)
     assert registry.get(OWN) is OwnConnector
 
 

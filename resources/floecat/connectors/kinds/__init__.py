@@ -1,0 +1,1 @@
+"""Kinds of connectors that are built in."""

@@ -36,7 +36,7 @@ from floecat_rest.iceberg.namespaces import (
 )
 from floecat_rest.iceberg.oauth import OAuthController
 from floecat_rest.iceberg.scan_planning import PlanController, PlansController, ScanTasksController
-from floecat_rest.iceberg.signing import SignController
+from floecat_rest.iceberg.signing import SignByObjectController, SignController
 from floecat_rest.iceberg.tables import (
     RegisterTableController,
     RenameTableController,
@@ -118,6 +118,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     TableController,
     UnregisterTableController,
     SignController,
+    SignByObjectController,
     RegisterTableController,
     RenameTableController,
     MetricsController,

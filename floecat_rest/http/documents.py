@@ -196,6 +196,8 @@ def _parts(
         beside += b',"labels":' + msgspec.json.encode(labels)
     if credentials:
         beside += b"," + credentials_json(credentials)
+    if config is not None and _SIGNERS[0] in config:
+        beside += b',"remote-signing-config":{}'  # its presence tells clients after 1.11
     return (prefix, *pieces, beside + b"}")
 
 

@@ -41,6 +41,12 @@ _TABLE_TYPE: Final = {
     "description": "Only tables whose property `table_type` has this value, whatever its case. The answer "
     "repeats it as `table-type`. Not in the specification.",
 }
+_SIGN: Final = "/v1/{prefix}/namespaces/{namespace}/tables/{table}/sign"
+_SIGN_BY_OBJECT: Final = {
+    "operationId": "signS3Request",
+    "summary": "Signs requests of clients that name no table",
+    "description": "The table is the one in whose locations the objects are. Not in the specification.",
+}
 _DESCRIPTION: Final = (
     "The operations of the Apache Iceberg REST Catalog API that this server serves. Paths without "
     "`/{prefix}` mean the default catalog."
@@ -66,6 +72,8 @@ def iceberg_document(
         for operation in served_operations(routes)
         if operation.path.startswith("/v1/")
     }
+    of_table = document["paths"][_SIGN]["post"]
+    document["paths"]["/v1/aws/s3/sign"] = {"post": of_table | _SIGN_BY_OBJECT}
     paths = {}
     for path, item in document["paths"].items():
         kept = {key: part for key, part in item.items() if key not in _METHODS or (path, key) in served}

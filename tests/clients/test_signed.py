@@ -65,6 +65,30 @@ def test_pyiceberg_with_fsspec(keyless_warehouse: Warehouse) -> None:
         table.io.delete(f"{table.location()}/data/a")
 
 
+@pytest.mark.usefixtures("one_thread")
+def test_pyiceberg_that_is_told_no_path(keyless_warehouse: Warehouse) -> None:
+    own = {"s3.signer": "S3V4RestSigner", "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
+    catalog = connect_pyiceberg(keyless_warehouse, **own, **{"header.X-Iceberg-Access-Delegation": "none"})
+    name = f"{unique('signed')}.t"
+    catalog.create_namespace(name.partition(".")[0])
+    table = catalog.create_table(name, ROWS.schema)
+    assert "s3.signer.endpoint" not in table.io.properties
+    table.append(ROWS)
+    assert catalog.load_table(name).scan().to_arrow().num_rows == 3
+
+
+@pytest.mark.spark
+def test_spark_that_is_told_no_path(connections: Connections, keyless_warehouse: Warehouse) -> None:
+    session = connections.spark(keyless_warehouse).session
+    own = {"header.X-Iceberg-Access-Delegation": "none", "s3.remote-signing-enabled": "true"}
+    spark = SparkCatalog(session, keyless_warehouse, "signed_alone", **own)
+    namespace = unique("signed")
+    spark.sql(f"CREATE NAMESPACE {namespace}")
+    spark.sql(f"CREATE TABLE {namespace}.t (id bigint)")
+    spark.sql(f"INSERT INTO {namespace}.t VALUES (1), (2)")
+    assert spark.sql(f"SELECT * FROM {namespace}.t ORDER BY id") == [(1,), (2,)]
+
+
 @pytest.mark.spark
 def test_spark_with_s3_file_io(connections: Connections, keyless_warehouse: Warehouse) -> None:
     session = connections.spark(keyless_warehouse).session

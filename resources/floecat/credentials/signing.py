@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
+from uuid import UUID
 
 import msgspec
 
@@ -17,18 +18,25 @@ from floecat.credentials.aws_keys import DEFAULT_REGION, AwsKeyMaker
 from floecat.credentials.key_cache import KeyCache
 from floecat.credentials.s3_requests import S3Request, UnderstoodRequest, understood
 from floecat.credentials.vending import ScopedAuthority, TablePlaces, Vending
+from floecat.entries.areas import folders_above
 from floecat.entries.calls import Call
 from floecat.entries.names import missing_table
 from floecat.entries.open_entries import EntryParts
-from floecat.errors import BadRequestError, ForbiddenError
+from floecat.errors import BadRequestError, ForbiddenError, NotFoundError
 from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.entries import staged_tables
+from floecat.store.entries import entry_paths, staged_tables
 from floecat.store.entries.documents import decompress
 
 __all__ = ["SignedRequest", "Signing"]
+
+_NO_TABLE: Final = (
+    "The principal does not have the privilege read_table on a table that has the object, or the request is"
+    " none that is signed; to name the table, set s3.signer.endpoint to"
+    " v1/{prefix}/namespaces/{namespace}/tables/{table}/sign"
+)
 
 
 class SignedRequest(NamedTuple):
@@ -77,9 +85,49 @@ class Signing:
             NoSuchTableError: the table does not exist.
             AuthorityError: the authority has no keys now.
         """
-        call = msgspec.structs.replace(call, delegation=frozenset({"signing"}))
+        call = _signing(call)
         entry = self._parts.entries.find_table(call, identifier, Privilege.READ_TABLE)
         places = [TablePlaces.of_entry(entry)] if entry is not None else self._staged(call, identifier)
+        return self._sign(call, identifier, places, request)
+
+    def sign_by_object(
+        self, account_id: UUID, opened: Callable[[str], Call], request: S3Request
+    ) -> SignedRequest:
+        """Signs a request about files of the table of an account in whose locations they are.
+
+        Clients of before name no table. One that is only staged is not found.
+
+        Args:
+            account_id: the account.
+            opened: opens a call on a catalog of the account by its name.
+            request: what is to be signed.
+
+        Raises:
+            ForbiddenError: the objects are in no table that the principal may read; or as `sign`.
+            FloecatError: as `sign`.
+        """
+        for method in self._vending.signing_methods(account_id):
+            try:
+                place = understood(request, method).objects[0]
+            except ForbiddenError:
+                continue
+            with self._parts.store.read() as conn:
+                found = entry_paths.table_of(conn, account_id, folders_above(place))
+            if found is None:
+                continue
+            catalog, identifier = found
+            try:
+                call = _signing(opened(catalog))
+                entry = self._parts.entries.find_table(call, identifier, Privilege.READ_TABLE)
+            except (ForbiddenError, NotFoundError):
+                break  # what it is named is told to nobody who may not read it
+            if entry is not None:
+                return self._sign(call, identifier, [TablePlaces.of_entry(entry)], request)
+        raise ForbiddenError(_NO_TABLE)
+
+    def _sign(
+        self, call: Call, identifier: TableIdentifier, places: Sequence[TablePlaces], request: S3Request
+    ) -> SignedRequest:
         refused: ForbiddenError | None = None
         scopes = ((each, scoped) for each in places for scoped in self._vending.signed_scopes(call, each))
         for table, scoped in scopes:
@@ -130,6 +178,10 @@ class Signing:
         return ReadOnlyCredentials(
             config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"]
         )
+
+
+def _signing(call: Call) -> Call:
+    return msgspec.structs.replace(call, delegation=frozenset({"signing"}))
 
 
 def _check(request: UnderstoodRequest, locations: Sequence[Location], identifier: TableIdentifier) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
@@ -205,6 +205,15 @@ class Vending:
     def scopes(self, call: Call, table: TablePlaces) -> list[ScopedAuthority]:
         """What the authorities open of a table, for a caller who may read it."""
         return _scopes(call, table, self._known.of(call.account_id, table.access_version))
+
+    def signing_methods(self, account_id: UUID) -> Collection[S3Method]:
+        """Where the services are that requests of an account may be signed for."""
+        known = self._known.of(account_id, self._known.read_version(account_id))
+        methods = (each.method for each in known if each.enabled and isinstance(each.method, S3Method))
+        return {
+            S3Method(region=each.region, endpoint=each.endpoint, path_style_access=each.path_style_access)
+            for each in methods
+        }
 
     def signed_scopes(self, call: Call, table: TablePlaces) -> list[ScopedAuthority]:
         """The same of the authorities that sign requests, with a role or without."""

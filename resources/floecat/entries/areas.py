@@ -45,6 +45,7 @@ __all__ = [
     "folder_area",
     "folder_of_text",
     "folder_text",
+    "folders_above",
     "overlapping_ranges",
     "overlaps",
 ]
@@ -108,9 +109,14 @@ def folder_of_text(text: str) -> Location:
     return Location(scheme, authority, slash + key)
 
 
+def folders_above(location: Location) -> list[str]:
+    """The texts of all folders that hold a location, and of itself."""
+    return [folder_text(each) for each in _self_and_above(location)]
+
+
 def overlapping_ranges(area: Area) -> list[tuple[str, str]]:
     """Ranges of `folder_text`, first and last by code points, that hold all folders which overlap an area."""
-    above = {folder_text(ancestor) for folder in area for ancestor in _self_and_above(folder)}
+    above = {text for folder in area for text in folders_above(folder)}
     below = [f"{folder_text(folder)}/" for folder in area] if EVERYWHERE not in area else [""]
     return [(text, text) for text in sorted(above)] + [(text, text + _LAST) for text in sorted(below)]
 

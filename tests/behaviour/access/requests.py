@@ -83,6 +83,9 @@ REQUESTS: Mapping[str, Sent] = {
     "signRequest": Sent(
         {"region": "us-east-1", "uri": "https://s3.amazonaws.com/b/k", "method": "GET", "headers": {}}
     ),
+    "signS3Request": Sent(
+        {"region": "us-east-1", "uri": "https://s3.amazonaws.com/b/k", "method": "GET", "headers": {}}
+    ),
     "registerTable": Sent({"name": "orders", "metadata-location": f"{PLACE}/metadata.json"}),
     "renameTable": Sent({"source": _NAMES, "destination": {"namespace": ["inner"], "name": "other"}}),
     "reportMetrics": Sent(

@@ -47,6 +47,7 @@ OPERATIONS: Final[Mapping[str, tuple[int, int, int, int, int]]] = {
     "unregisterTable": (403, 403, 404, 404, 403),
     # no storage authority signs
     "signRequest": (403, 400, 400, 400, 403),
+    "signS3Request": (403, 403, 403, 403, 403),
     "registerTable": (403, 403, 409, 409, 403),
     "renameTable": (403, 403, 404, 404, 403),
     "reportMetrics": (403, 204, 204, 204, 403),

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -35,7 +36,7 @@ class Signer:
         self.lake = lake
         self.has_role = has_role
         self.table = table
-        found = lake.client.get(f"{lake.tables}/{table}", headers=ASKS).json()
+        self.told = found = lake.client.get(f"{lake.tables}/{table}", headers=ASKS).json()
         self.config: dict[str, str] = found["config"]
         self.location: str = found["metadata"]["location"]
 
@@ -93,6 +94,7 @@ def signer(key_lake: KeyLake, request: pytest.FixtureRequest) -> Signer:
 def test_a_load_that_asks_for_signing_says_where(signer: Signer) -> None:
     assert signer.config["s3.remote-signing-enabled"] == "true"
     assert signer.config["s3.signer.endpoint"] == "v1/floecat/namespaces/ns/tables/t/sign"
+    assert signer.told["remote-signing-config"] == {}
     assert not [name for name in signer.config if "key" in name or "token" in name]
     again = signer.lake.load("t", ASKS, "?snapshots=all&x=1")
     assert again.json()["config"] == signer.config
@@ -407,6 +409,62 @@ def test_a_table_that_is_staged_opens_nothing_of_a_table_made_around_it(key_lake
     replayed = key_lake.create("staged", headers | vended, **body).json()
     assert replayed["metadata"]["location"] == f"{folder}/data"
     assert "storage-credentials" not in replayed
+
+
+def by_object(signer: Signer) -> Signer:
+    """The same client, which names no table."""
+    signer.config = {"s3.signer.endpoint": "v1/aws/s3/sign"}
+    return signer
+
+
+def test_a_client_that_names_no_table_is_signed_for_the_one_that_has_the_object(signer: Signer) -> None:
+    client = by_object(signer)
+    url = client.url("data/a")
+    assert client.send("PUT", url, b"data")[0] == 200
+    assert client.send("GET", url)[1] == b"data"
+    assert client.sign("GET", url).headers["cache-control"] == "private"
+    bucket, _, key = client.location.removeprefix("s3://").partition("/")
+    listed = client.send("GET", f"{client.lake.server.endpoint}/{bucket}?list-type=2&prefix={key}/")
+    assert listed[1].count(b"<Contents>") == 2
+    source = {"x-amz-copy-source": f"{bucket}/wh/secret"}
+    assert client.sign("PUT", client.url("data/b"), source).status_code == 403
+    assert client.send("DELETE", url)[0] == 204
+
+
+@pytest.mark.parametrize("place", ["wh/t/../secret", "wh/secret", "wh", ""])
+def test_an_object_of_no_table_is_not_signed_for_who_names_none(attacked: Signer, place: str) -> None:
+    uri = f"{attacked.lake.server.endpoint}/{attacked.lake.bucket}/{place}"
+    asked = {"method": "GET", "uri": uri, "region": "us-east-1", "headers": {}}
+    answer = attacked.lake.client.post("/v1/aws/s3/sign", json=asked)
+    assert answer.status_code in (400, 403)
+    neighbour = f"{attacked.url('')[:-1]}0/data/a"
+    answer = attacked.lake.client.post("/v1/aws/s3/sign", json=asked | {"uri": neighbour})
+    assert answer.status_code == 403
+    assert "s3.signer.endpoint" in answer.json()["error"]["message"]
+
+
+def test_who_names_no_table_learns_nothing_of_one_that_he_may_not_read(key_lake: KeyLake) -> None:
+    key_lake.create("t")
+    signer, kernel = Signer(key_lake, "t"), key_lake.kernel
+    account_id = kernel.settings.gateway.default_account_id
+    call = key_lake.call()
+
+    def sign(authorizer: Any, account_id: Any, method: str, place: str) -> Any:
+        opened = msgspec.structs.replace(call, authorizer=authorizer)
+        request = S3Request(method, signer.url(place))
+        return kernel.credentials.signing.sign_by_object(account_id, lambda _: opened, request)
+
+    with pytest.raises(ForbiddenError) as missing:
+        sign(AllowAll(), account_id, "GET", f"s3://{key_lake.bucket}/wh/missing/a")
+    with pytest.raises(ForbiddenError) as refused:
+        sign(Without(Privilege.READ_TABLE), account_id, "GET", "data/a")
+    with pytest.raises(ForbiddenError) as foreign:
+        sign(AllowAll(), uuid4(), "GET", "data/a")
+    assert str(missing.value) == str(refused.value) == str(foreign.value)
+    reader = Without(Privilege.WRITE_TABLE)
+    assert sign(reader, account_id, "GET", "data/a").may_be_kept
+    with pytest.raises(ForbiddenError, match="write_table"):
+        sign(reader, account_id, "PUT", "data/a")
 
 
 def test_who_may_not_create_tables_is_told_that_one_is_missing(key_lake: KeyLake) -> None:

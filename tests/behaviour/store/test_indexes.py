@@ -49,6 +49,7 @@ SORTS = {
     "jobs.jobs._LIST_CHILDREN",
     "jobs.jobs._LIST_FINISHED",  # those that ended in the same millisecond
     "jobs.jobs._WITH_OPEN",
+    "entries.entry_paths._TABLE_OF",  # tables in each other's folders
     "entries.staged_tables._FIND",
     "entries.snapshots._LIST",
     "statistics.captures._NEWEST",

@@ -11,13 +11,16 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import PerDialect
-from floecat.store.database.statements import NO_LIMIT, encode_rows, insert_if_absent
+from floecat.store.database.statements import NO_LIMIT, decode_texts, encode_rows, insert_if_absent
+from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import id_column, metadata, name_column
+from floecat.store.schema import namespaces as _namespaces
 
-__all__ = ["OtherFolder", "add", "other_in"]
+__all__ = ["OtherFolder", "add", "other_in", "table_of"]
 
 _paths: Final = sa.Table(
     "entry_paths",
@@ -66,6 +69,18 @@ def other_in(
     return None if row is None else OtherFolder(*row)
 
 
+def table_of(
+    conn: Connection, account_id: UUID, folders: Collection[str]
+) -> tuple[str, TableIdentifier] | None:
+    """The table of an account that has the longest of some folders, after the name of its catalog.
+
+    Raises:
+        BadRequestError: a text is not valid Unicode.
+    """
+    row = conn.first(_TABLE_OF, {"account_id": account_id, "folders": list(folders)})
+    return None if row is None else (row[0], TableIdentifier(decode_texts(row[1]), row[2]))
+
+
 def _other(found: sa.FromClause, ranges: sa.FromClause, is_inside: sa.ColumnElement[bool]) -> sa.Executable:
     return (
         sa.select(_entries.c.catalog_id, found.c.folder)
@@ -103,4 +118,19 @@ def _other_postgresql() -> sa.Executable:
 
 _NO_ID: Final = UUID(int=0)
 _ADD: Final = insert_if_absent(_paths, _paths.c.folder, _paths.c.entry_id)
+_TABLE_OF: Final = (
+    sa.select(_catalogs.c.name, _namespaces.c.levels, _entries.c.name)
+    .select_from(
+        _paths.join(_entries, _entries.c.id == _paths.c.entry_id)
+        .join(_namespaces, _namespaces.c.id == _entries.c.namespace_id)
+        .join(_catalogs, _catalogs.c.id == _entries.c.catalog_id)
+    )
+    .where(
+        _paths.c.folder.in_(sa.bindparam("folders", expanding=True)),
+        _catalogs.c.account_id == sa.bindparam("account_id"),
+        _entries.c.kind == "table",
+    )
+    .order_by(sa.func.length(_paths.c.folder).desc())
+    .limit(1)
+)
 _OTHER_IN: Final = PerDialect(_other_sqlite(), _other_postgresql())

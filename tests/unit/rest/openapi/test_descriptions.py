@@ -39,6 +39,7 @@ VIEW = {
 }
 PROPERTIES = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
 REGISTRATION = {"name": "r", "metadata-location": "file:///nowhere/v1.metadata.json"}
+SIGNED = {"region": "r", "uri": "https://s3.amazonaws.com/b/k", "method": "GET", "headers": {}}
 BODIES = {
     "createNamespace": [{"namespace": ["made"]}],
     "createTable": [{"name": "made", "schema": SCHEMA}],
@@ -53,7 +54,8 @@ BODIES = {
         {"table-changes": [{"identifier": {"namespace": ["sales"], "name": "orders"}} | PROPERTIES]}
     ],
     "reportMetrics": [{"report-type": "unknown"}],
-    "signRequest": [{"region": "r", "uri": "https://s3.amazonaws.com/b/k", "method": "GET", "headers": {}}],
+    "signRequest": [SIGNED],
+    "signS3Request": [SIGNED],
     "getToken": [{}],
     "updateCatalog": [{}],
 }
@@ -90,6 +92,7 @@ FAILED = {
     "addGroup",
     # no storage authority signs
     "signRequest",
+    "signS3Request",
     # its example names a bucket
     "putIndexArtifacts",
 }

@@ -587,6 +587,7 @@ def test_operations_that_may_wait_for_storage():
         "replaceView",
         "scanConnector",
         "signRequest",
+        "signS3Request",
         "unregisterTable",
         "updateTable",
     }

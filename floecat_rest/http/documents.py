@@ -165,7 +165,7 @@ class Documents:
 
 
 _JSON = (b"content-type", b"application/json")
-_VARY = (b"vary", b"Accept-Encoding")
+_VARY = (b"vary", b"Accept-Encoding, X-Iceberg-Access-Delegation")
 _GZIP = (b"content-encoding", b"gzip")
 NO_STORE = (b"cache-control", b"no-store")
 _REFRESH = {

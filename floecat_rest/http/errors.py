@@ -136,7 +136,7 @@ def describe_error(error: Exception, request_id: str) -> tuple[ErrorModel, dict[
         headers["Allow"] = error.allow
     if isinstance(error, errors.UnavailableError):
         headers["Retry-After"] = str(error.retry_after_s)
-    return ErrorModel(error.message, kind.type, kind.status), headers
+    return ErrorModel(error.told, kind.type, kind.status), headers
 
 
 def shortened(message: str) -> str:

@@ -37,7 +37,7 @@ class SignController(Controller):
 
 
 class SignByObjectController(Controller):
-    """Signatures for clients that name no table: those of Iceberg before 1.11, unless they are told a path."""
+    """Signatures for clients that name no table: of before Iceberg 1.11, or that are told no path."""
 
     path = "/v1/aws/s3/sign"
     tags = ["Tables"]

@@ -94,11 +94,12 @@ class FloecatError(Exception):
 
     Attributes:
         message: one sentence for the user of the catalog.
+        told: what clients are told: less, where the message is for an operator.
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = self.told = message
 
 
 class BadRequestError(FloecatError):

@@ -66,7 +66,7 @@ def test_loads_are_503_that_name_it_and_other_catalogs_go_on(
         answers = [each.result() for each in waiting]
     for status, message, _ in answers:
         assert (status, "lake" in message or "floecat.limits" in message) == (503, True), message
-    assert any("no answer within 1 s" in message for _, message, _ in answers)
+    assert any("does not answer" in message for _, message, _ in answers)
     assert not form.checks_times or (slowest_s < 0.5 and max(took for *_, took in answers) < 5 * _TIMEOUT_S)
     plain = lake.client.get("/v1/floecat/namespaces/ns/tables/t0")
     assert (plain.status_code, "storage-credentials" in plain.json()) == (200, False)

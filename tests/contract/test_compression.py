@@ -50,7 +50,7 @@ def test_plain_otherwise(catalog: Catalog, wide: Table, accept: str | None):
 def test_answers_say_that_they_vary(catalog: Catalog, wide: Table):
     for accept in ("gzip", "identity"):
         answer, _ = _raw(catalog, wide.path, accept)
-        assert answer.headers["vary"].lower() == "accept-encoding"
+        assert "accept-encoding" in answer.headers["vary"].lower()
 
 
 def test_tag_does_not_depend_on_the_encoding(catalog: Catalog, wide: Table):

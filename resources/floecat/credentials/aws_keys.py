@@ -11,7 +11,6 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlencode
 
@@ -19,6 +18,7 @@ from floecat.credentials.authorities import S3Method, Secrets, StorageAuthority
 from floecat.credentials.keys import AuthorityError, KeyScope, StorageKeys
 from floecat.credentials.policies import session_policy
 from floecat.credentials.posts import PostAnswer, Poster, PostError
+from floecat.credentials.tokens import read_text
 from floecat.errors import BadRequestError
 from floecat.fileio.options import ObjectStoreOptions
 
@@ -82,7 +82,8 @@ class AwsKeyMaker:
         try:
             answer = self._poster.send(url, urlencode(form).encode(), headers)
         except PostError as error:
-            raise AuthorityError(authority, f"{url} does not answer: {error}") from None
+            said = f"{url} does not answer: {error}"
+            raise AuthorityError(authority, said, "its STS does not answer") from None
         return _keys(authority, answer)
 
     def _signed(
@@ -127,10 +128,9 @@ class AwsKeyMaker:
         if path is None:
             raise AuthorityError(authority, f"the service has no token file ({_TOKEN_FILE})")
         try:
-            return Path(path).read_text("ascii").strip()
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "it is no text"
-            raise AuthorityError(authority, f"the token file {path} cannot be read: {why}") from None
+            return read_text(path)
+        except PostError as error:
+            raise AuthorityError(authority, str(error), error.kind) from None
 
 
 def _keys(authority: StorageAuthority, answer: PostAnswer) -> StorageKeys:
@@ -144,7 +144,7 @@ def _keys(authority: StorageAuthority, answer: PostAnswer) -> StorageKeys:
         reason = f"{code}: {found.get('Message', '')}".rstrip(": ")[:_LONGEST_REASON]
         if code in _SCOPE_ERRORS:
             raise BadRequestError(f"Storage authority {authority.name} cannot make such keys: {reason}")
-        raise AuthorityError(authority, f"its STS refuses ({reason})")
+        raise AuthorityError(authority, f"its STS refuses ({reason})", "its STS refuses")
     try:
         expires = datetime.fromisoformat(found["Expiration"])
         expires_at_ms = round(expires.timestamp() * 1000)

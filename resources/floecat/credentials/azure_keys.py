@@ -91,7 +91,7 @@ class AzureKeyMaker:
                 signed |= delegated
             signed["sig"] = _signature(key, signed, resource)
         except PostError as error:
-            raise AuthorityError(authority, str(error)) from None
+            raise AuthorityError(authority, str(error), error.kind) from None
         sas, until = urlencode(signed, quote_via=quote), str(expires_at_s * 1000)
         # the first is for clients that have one account; Java names it by its host, others by its name
         config = {"adls.sas-token": sas}

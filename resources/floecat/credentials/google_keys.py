@@ -82,7 +82,7 @@ class GoogleKeyMaker:
             if life_s is None:
                 raise PostError("the service's token does not say when it ends")
         except PostError as error:
-            raise AuthorityError(authority, str(error)) from None
+            raise AuthorityError(authority, str(error), error.kind) from None
         expires_at_ms = began_ms + life_s * 1000
         return StorageKeys(
             {"gcs.oauth2.token": made.access_token, "gcs.oauth2.token-expires-at": str(expires_at_ms)},

@@ -70,7 +70,7 @@ class KeyCache:
         self._lock = Lock()
         self._renewing: set[_Key] = set()
         self._turns: dict[UUID, BoundedSemaphore] = {}
-        self._failed: dict[UUID, tuple[int, int, str]] = {}
+        self._failed: dict[UUID, tuple[int, int, tuple[str, str]]] = {}
         """Version, time and reason of the last failure of each authority."""
 
     def in_memory(self, authority: StorageAuthority, scope: KeyScope) -> CurrentKeys | None:
@@ -131,7 +131,7 @@ class KeyCache:
             self._check_failed(authority)  # while this one waited
             keys = maker.make(authority, self._secrets(authority), scope)
         except AuthorityError as error:
-            self._failed[authority.id] = authority.version, self._clock.now_ms(), error.reason
+            self._failed[authority.id] = authority.version, self._clock.now_ms(), error.said
             raise
         finally:
             turns.release()
@@ -145,9 +145,9 @@ class KeyCache:
         return CurrentKeys(keys, now_ms, now_ms + life_ms * 2 // 3)
 
     def _check_failed(self, authority: StorageAuthority) -> None:
-        version, at_ms, reason = self._failed.get(authority.id, (-1, 0, ""))
+        version, at_ms, said = self._failed.get(authority.id, (-1, 0, ("", "")))
         if version == authority.version and self._clock.now_ms() - at_ms < _FAILED_MS:
-            raise AuthorityError(authority, reason)
+            raise AuthorityError(authority, *said)
 
 
 def _is_good(kept: CurrentKeys, now_ms: int) -> bool:

@@ -18,9 +18,17 @@ __all__ = ["AuthorityError", "KeyMaker", "KeyScope", "StorageKeys"]
 class AuthorityError(UnavailableError):
     """An authority makes no keys now: its service is away, slow, or refuses. The message names it."""
 
-    def __init__(self, authority: StorageAuthority, reason: str) -> None:
+    def __init__(self, authority: StorageAuthority, reason: str, kind: str = "") -> None:
+        """Says why.
+
+        Args:
+            authority: which one.
+            reason: for an operator.
+            kind: what clients are told in its place: a reason may have addresses, and names of roles.
+        """
         super().__init__(f"Storage authority {authority.name} makes no keys: {reason}")
-        self.reason = reason
+        self.told = f"Storage authority {authority.name} makes no keys: {kind or reason}"
+        self.said = reason, kind
 
 
 class KeyScope(msgspec.Struct, frozen=True):

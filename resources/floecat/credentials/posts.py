@@ -17,7 +17,15 @@ _MOST_BYTES: Final = 256 << 10
 
 
 class PostError(Exception):
-    """No answer; the message says why, for an operator."""
+    """No answer; the message says why, for an operator.
+
+    Attributes:
+        kind: what clients are told.
+    """
+
+    def __init__(self, message: str, kind: str = "its service gives none") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class PostAnswer(NamedTuple):

@@ -59,11 +59,12 @@ def answer_of(poster: Poster, url: str, body: bytes | None, headers: Mapping[str
     try:
         answer = poster.send(url, body, headers)
     except PostError as error:
-        raise PostError(f"{host} does not answer: {error}") from None
+        raise PostError(f"{host} does not answer: {error}", "its service does not answer") from None
     if answer.status != 200:
         found = _REASON.findall(answer.body.decode(errors="replace"))
         reasons = [f"status {answer.status}", *(a or b for a, b in found)]
-        raise PostError(f"{host} refuses ({', '.join(reasons)[:_LONGEST_REASON]})")
+        said = f"{host} refuses ({', '.join(reasons)[:_LONGEST_REASON]})"
+        raise PostError(said, "its service refuses")
     return answer.body
 
 
@@ -77,4 +78,5 @@ def read_text(file: str) -> str:
         return Path(file).read_text().strip()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
-        raise PostError(f"the service's file {file} cannot be read: {why}") from None
+        said = f"the service's file {file} cannot be read: {why}"
+        raise PostError(said, "a file of the service cannot be read") from None

@@ -148,8 +148,8 @@ class Vending:
         scopes = _asked_scopes(call, table, known)
         vended = self._vended(call, table, known, self._keys.in_memory, scopes)
         if vended is None and self.holds_others(call, table, scopes):
-            config, _ = _client_config(call, table.location, known)
-            return Vended({**config, NO_CREDENTIALS: _OVERLAPS}, tag="0")
+            plain = cast("Vended", _vended(call, table, known, self._keys.in_memory, ()))
+            return Vended({**plain.config, NO_CREDENTIALS: _OVERLAPS}, tag=f"{plain.tag}-0")
         return vended or cast("Vended", self._vended(call, table, known, self._keys.get, scopes))
 
     def _vended(
@@ -237,7 +237,9 @@ def _vended(
     config, main = _client_config(call, table.location, known)
     if not scopes:
         signs = "signing" in call.delegation and main is not None and _signs(main)
-        return Vended(config, tag="signed" if signs else "", signs=signs)
+        # what the authority says may change without the table
+        tag = "" if main is None else f"{main.id.hex}.{main.version}{'-signed' * signs}"
+        return Vended(config, tag=tag, signs=signs)
     credentials: list[VendedCredential] = []
     tag, renew_at_ms = str(table.may_write), sys.maxsize
     for authority, scope, prefixes in scopes:

@@ -75,6 +75,16 @@ def test_the_tag_holds_until_the_keys_are_others(key_lake: KeyLake) -> None:
     assert again.headers["etag"] != tag
 
 
+def test_without_keys_the_tag_is_another_once_the_authority_tells_something_else(key_lake: KeyLake) -> None:
+    key_lake.create("t")
+    tag = key_lake.load("t", {}).headers["etag"]
+    assert key_lake.load("t", {"if-none-match": tag}).status_code == 304
+    change_authority(key_lake.kernel, method='{"kind":"s3","region":"eu-north-1"}')
+    answer = key_lake.load("t", {"if-none-match": tag})
+    assert (answer.status_code, answer.json()["config"]["s3.region"]) == (200, "eu-north-1")
+    assert "X-Iceberg-Access-Delegation" in answer.headers["vary"]
+
+
 def test_without_a_role_there_are_none(key_lake: KeyLake) -> None:
     key_lake.create("t")
     change_authority(key_lake.kernel, method='{"kind":"s3","region":"eu-north-1"}')

@@ -214,9 +214,11 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     lists: list[tuple[str | None, str]] = [
         ("tables", TablesController.path),
         ("views", ViewsController.path),
+        ("schemas", GravitinoSchemasController.path),
         (None, NamespacesController.path),
     ]
-    kept = KeptListAnswers(loads, services, templates={kind: _template(path) for kind, path in lists})
+    templates = {kind: _template(path) for kind, path in lists}
+    kept = KeptListAnswers(loads, services, templates=templates, error_form=dispatcher.error_form)
     guarded = guard_browsers(kept, settings.gateway, forms=OAuthController.path)
     # the log gets raw paths, which hold no line breaks, of refused requests too
     return RequestLog(RawPaths(guarded, default_prefix=settings.gateway.default_prefix))

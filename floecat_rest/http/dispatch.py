@@ -74,7 +74,7 @@ class Dispatcher:
             try:
                 answer = await self._answer(scope, receive, admitted)
             except Exception as error:  # noqa: BLE001 - every error is answered
-                answer = compressed(answer_error(scope, error, self._error_form(scope["path"])), scope)
+                answer = compressed(answer_error(scope, error, self.error_form(scope["path"])), scope)
             admitted.release()
             await answer(scope, receive, send)
 
@@ -107,7 +107,8 @@ class Dispatcher:
             arguments["body"] = await self._bodies.read(admitted, scope["headers"], receive)
         return await endpoint.call(request, arguments)
 
-    def _error_form(self, path: str) -> ErrorForm:
+    def error_form(self, path: str) -> ErrorForm:
+        """The form of the errors of a path."""
         found = (each for start, each in self._error_forms.items() if path.startswith(start))
         return next(found, iceberg_error)
 

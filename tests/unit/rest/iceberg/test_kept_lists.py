@@ -36,7 +36,9 @@ VIEW = {
     "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
 }
 ROOT = "/v1/floecat/namespaces"
+SCHEMAS = f"/api/metalakes/{GatewaySettings().default_account_id}/catalogs/floecat/schemas"
 LISTS = (
+    *(f"{SCHEMAS}{query}" for query in ("", "?parentSchema=a", "?parentSchema=a:b")),
     *(f"{ROOT}/{levels}/{kind}" for levels in ("a", "a%1Fb") for kind in ("tables", "views")),
     *(f"{ROOT}{query}" for query in ("", "?parent=a", "?pageSize=5&pageToken=&parent=a%1Fb")),
 )
@@ -130,13 +132,16 @@ def test_a_list_tells_of_every_change_at_once(client: TestClient) -> None:
         (lambda: drop("a/views/v2"), {f"{ROOT}/a/views"}),
         (
             lambda: client.post(ROOT, json={"namespace": ["a", "b", "c", "d"]}).raise_for_status() and None,
-            {LISTS[-1]},
+            {LISTS[-1], LISTS[2]},
         ),
-        (lambda: client.post(ROOT, json={"namespace": ["z", "y"]}).raise_for_status() and None, {ROOT}),
+        (
+            lambda: client.post(SCHEMAS, json={"name": "z:y"}).raise_for_status() and None,
+            {ROOT, SCHEMAS},
+        ),
         (lambda: drop("a%1Fb%1Fc%1Fd"), set()),
-        (lambda: drop("a%1Fb%1Fc"), {LISTS[-1]}),
-        (lambda: drop("z%1Fy"), set()),
-        (lambda: drop("z"), {ROOT}),
+        (lambda: drop("a%1Fb%1Fc"), {LISTS[-1], LISTS[2]}),
+        (lambda: client.delete(f"{SCHEMAS}/z%3Ay").raise_for_status() and None, set()),
+        (lambda: drop("z"), {ROOT, SCHEMAS}),
     ]
     number = count()
     before = {path: client.get(path).json() for path in LISTS}
@@ -172,6 +177,9 @@ def test_a_list_is_kept_for_each_encoding(kernel: Kernel, client: TestClient) ->
         f"{ROOT}/a/tables?%74ableType=x",
         f"{ROOT}/a/tables?x=1",
         f"{ROOT}/a/tables?{'x' * 512}",
+        f"{SCHEMAS}?parentSchema=a&parentSchema=b",
+        f"{SCHEMAS}?parentSchema=%C3%A9",
+        f"{SCHEMAS}?%70arentSchema=a",
     ],
 )
 def test_what_may_be_read_in_two_ways_is_not_kept(
@@ -186,7 +194,14 @@ def test_what_may_be_read_in_two_ways_is_not_kept(
 
 
 @pytest.mark.parametrize(
-    ("path", "status"), [(f"{ROOT}?pageToken=wrong", 400), (f"{ROOT}/missing/tables", 404)]
+    ("path", "status"),
+    [
+        (f"{ROOT}?pageToken=wrong", 400),
+        (f"{ROOT}/missing/tables", 404),
+        (f"{SCHEMAS}?parentSchema=missing", 404),
+        (f"{SCHEMAS}?parentSchema=a::b", 400),
+        (SCHEMAS.replace("/5eaa", "/other"), 403),
+    ],
 )
 def test_an_error_is_not_kept(client: TestClient, path: str, status: int) -> None:
     assert [client.get(path).status_code for _ in range(2)] == [status, status]
@@ -212,12 +227,25 @@ def test_a_store_that_is_away_is_503(
     kernel: Kernel, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.get(f"{ROOT}/a/tables").raise_for_status()
+    client.get(SCHEMAS).raise_for_status()
 
     def away(*_: object) -> None:
         raise StoreUnavailableError("away")
 
     monkeypatch.setattr(kernel.catalog.list_states, "state", away)
     assert client.get(f"{ROOT}/a/tables").status_code == 503
+    answer = client.get(SCHEMAS)
+    assert (answer.status_code, answer.json()["code"]) == (503, 1007)
+
+
+def test_lists_of_schemas_follow_the_separator(kernel: Kernel, client: TestClient) -> None:
+    path, management = f"{SCHEMAS}?parentSchema=a", "/management/v1/catalogs/floecat"
+    assert client.get(path).json()["identifiers"][0]["name"] == "a:b"
+    assert is_kept(kernel, client, path)
+    client.post(management, json={"nested": False}).raise_for_status()
+    assert [client.get(path).status_code for _ in range(2)] == [405, 405]
+    client.post(management, json={"nested": True}).raise_for_status()
+    assert client.get(path).json()["identifiers"][0]["name"] == "a:b"
 
 
 def test_a_list_is_kept_for_a_principal_and_what_it_may_see(

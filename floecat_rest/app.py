@@ -16,7 +16,7 @@ from floecat.struct_types import prepare_struct_types
 from floecat_rest.front_page import FrontPageController
 from floecat_rest.gravitino.access import GRAVITINO_ACCESS_CONTROLLERS
 from floecat_rest.gravitino.errors import GRAVITINO_PATHS, gravitino_error
-from floecat_rest.gravitino.metalakes import METALAKE_CONTROLLERS
+from floecat_rest.gravitino.metalakes import METALAKE_CONTROLLERS, check_metalake
 from floecat_rest.gravitino.schemas import GravitinoSchemaController, GravitinoSchemasController
 from floecat_rest.http.browsers import guard_browsers
 from floecat_rest.http.dispatch import Dispatcher
@@ -209,7 +209,12 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     )
     services.descriptions = Descriptions(app.routes, settings.gateway)
     services.endpoints = served_endpoints(app.routes)
-    dispatcher = Dispatcher(app, services, dict.fromkeys(GRAVITINO_PATHS, gravitino_error))
+    dispatcher = Dispatcher(
+        app,
+        services,
+        error_forms=dict.fromkeys(GRAVITINO_PATHS, gravitino_error),
+        checks={"metalake": check_metalake},
+    )
     loads = FastLoadAnswers(dispatcher, services, path_template=_template(TableController.path))
     lists: list[tuple[str | None, str]] = [
         ("tables", TablesController.path),

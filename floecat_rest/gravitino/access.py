@@ -47,7 +47,6 @@ from floecat_rest.gravitino.access_wire import (
     known_privileges,
 )
 from floecat_rest.gravitino.errors import IllegalNameError, illegal_is, missing_is, taken_is
-from floecat_rest.gravitino.metalakes import metalake_name
 from floecat_rest.gravitino.wire import audit
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.paged import every
@@ -109,7 +108,6 @@ class UsersController(Controller):
         self, request: CatalogRequest, details: FromQuery[bool] = False
     ) -> NamesAnswer | UsersAnswer:
         """The principals, by name."""
-        metalake_name(request)
         page = partial(request.kernel.access.principals.page, request.actor, with_roles=details)
         found = every(lambda token: page(token, _PAGE))
         if details:
@@ -119,7 +117,6 @@ class UsersController(Controller):
     @post(operation_id="addUser", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def add_user(self, request: CatalogRequest, body: RawBody) -> UserAnswer:
         """Adds a principal before it first comes."""
-        metalake_name(request)
         sent = request.read(body, MemberRequest)
         with taken_is("UserAlreadyExistsException"):
             return UserAnswer(_user(request.kernel.access.principals.create(request.actor, sent.name)))
@@ -134,7 +131,6 @@ class UserController(Controller):
     @get(operation_id="getUser", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def get_user(self, request: CatalogRequest) -> UserAnswer:
         """A principal with its roles."""
-        metalake_name(request)
         with missing_is("NoSuchUserException"):
             found = request.kernel.access.principals.get(request.actor, path_name(request, "user"))
         return UserAnswer(_user(found))
@@ -142,7 +138,6 @@ class UserController(Controller):
     @delete(operation_id="removeUser", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def remove_user(self, request: CatalogRequest) -> RemovedAnswer:
         """Deletes a principal with its grants and memberships."""
-        metalake_name(request)
         return RemovedAnswer(
             _was_there(
                 lambda: request.kernel.access.principals.delete(request.actor, path_name(request, "user"))
@@ -159,7 +154,6 @@ class GroupsController(Controller):
     @post(operation_id="addGroup", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def add_group(self, request: CatalogRequest) -> GroupAnswer:
         """Refused: groups come with tokens."""
-        metalake_name(request)
         request.actor.check((Privilege.READ_ACCESS, Securable("account", "")))
         raise UnsupportedOperationError(_NO_GROUPS)
 
@@ -173,7 +167,6 @@ class GroupController(Controller):
     @get(operation_id="getGroup", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def get_group(self, request: CatalogRequest) -> GroupAnswer:
         """A group of tokens with its roles; any name may be one."""
-        metalake_name(request)
         name = path_name(request, "group")
         return GroupAnswer(WireMember(name, request.kernel.access.roles.of(request.actor, f"group:{name}")))
 
@@ -187,14 +180,12 @@ class GravitinoRolesController(Controller):
     @get(operation_id="listRoleNames", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_roles(self, request: CatalogRequest) -> NamesAnswer:
         """The roles, by name."""
-        metalake_name(request)
         page = partial(request.kernel.access.roles.page, request.actor)
         return NamesAnswer([each.name for each in every(lambda token: page(token, _PAGE))])
 
     @post(operation_id="createGrantedRole", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def create_role(self, request: CatalogRequest, body: RawBody) -> RoleAnswer:
         """Creates a role with grants, in one transaction."""
-        metalake_name(request)
         sent = request.read(body, CreateGrantedRoleRequest)
         if sent.properties:
             raise BadRequestError("Roles have no properties here: leave them out")
@@ -221,7 +212,6 @@ class GravitinoRoleController(Controller):
     @get(operation_id="getGrantedRole", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def get_role(self, request: CatalogRequest) -> RoleAnswer:
         """A role with what is granted to it, as far as Gravitino has a name for it."""
-        metalake_name(request)
         return _role(request, path_name(request, "role"))
 
     @delete(
@@ -229,7 +219,6 @@ class GravitinoRoleController(Controller):
     )
     def delete_role(self, request: CatalogRequest) -> DroppedAnswer:
         """Deletes a role with its members and grants."""
-        metalake_name(request)
         found = _was_there(
             lambda: request.kernel.access.roles.delete(request.actor, path_name(request, "role"))
         )
@@ -299,7 +288,6 @@ GRAVITINO_ACCESS_CONTROLLERS: Final = [
 
 
 def _object(request: CatalogRequest) -> Securable:
-    metalake_name(request)
     return _securable(request, path_name(request, "type"), path_name(request, "object"))
 
 
@@ -350,7 +338,7 @@ def _catalog_in(request: CatalogRequest, full_name: str) -> tuple[str, str | Non
 def _full_name(request: CatalogRequest, on: Securable) -> tuple[str, str]:
     """The kind and the full name of a thing."""
     if on.kind == "account":
-        return "metalake", metalake_name(request)
+        return "metalake", path_name(request, "metalake")
     if on.kind == "catalog":
         return "catalog", on.catalog
     found = request.kernel.catalog.catalogs.by_prefix(request.principal.account_id, on.catalog)
@@ -379,7 +367,6 @@ def _user(found: PrincipalInfo) -> WireMember:
 
 
 def _change_roles(request: CatalogRequest, body: bytes, member: str) -> Sequence[str]:
-    metalake_name(request)
     names = request.read(body, RolesRequest).role_names
     given, taken = (names, ()) if _grants(request) else ((), names)
     with illegal_is("IllegalRoleException", (BadRequestError,)):

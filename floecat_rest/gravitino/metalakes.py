@@ -10,7 +10,7 @@ from typing import Final
 from litestar import Controller, get
 from litestar.params import FromQuery
 
-from floecat.entries.calls import Call, Catalog
+from floecat.entries.calls import Catalog
 from floecat.errors import ForbiddenError
 from floecat.identifiers.schema_names import SCHEMA_SEPARATOR
 from floecat_rest.gravitino.wire import (
@@ -29,7 +29,7 @@ from floecat_rest.gravitino.wire import (
 from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest, path_name
 
-__all__ = ["METALAKE_CONTROLLERS", "call_of", "metalake_name"]
+__all__ = ["METALAKE_CONTROLLERS", "check_metalake"]
 
 _TAGS: Final = ["Gravitino"]
 _VERSION: Final = WireVersion("1.3.1", "", "")
@@ -89,7 +89,7 @@ class MetalakeController(Controller):
     def load_metalake(self, request: CatalogRequest) -> MetalakeAnswer:
         """The account, by its name or its id."""
         request.kernel.access.accounts.name_of(request.actor)
-        return MetalakeAnswer(_metalake(metalake_name(request)))
+        return MetalakeAnswer(_metalake(path_name(request, "metalake")))
 
 
 class MetalakeCatalogsController(Controller):
@@ -103,7 +103,7 @@ class MetalakeCatalogsController(Controller):
         self, request: CatalogRequest, details: FromQuery[bool] = False
     ) -> IdentifiersAnswer | CatalogsAnswer:
         """The catalogs that the principal may use, by name; at most 1,000."""
-        metalake = metalake_name(request)
+        metalake = path_name(request, "metalake")
         found = request.kernel.catalog.directory.list(request.principal).items
         if details:
             return CatalogsAnswer([_catalog(each) for each in found])
@@ -119,7 +119,7 @@ class MetalakeCatalogController(Controller):
     @get(operation_id="loadMetalakeCatalog", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_catalog(self, request: CatalogRequest) -> CatalogAnswer:
         """The catalog."""
-        return CatalogAnswer(_catalog(call_of(request).catalog))
+        return CatalogAnswer(_catalog(request.call().catalog))
 
 
 METALAKE_CONTROLLERS: Final = [
@@ -132,8 +132,8 @@ METALAKE_CONTROLLERS: Final = [
 ]
 
 
-def metalake_name(request: CatalogRequest) -> str:
-    """The name of the metalake in the path, as it is there.
+def check_metalake(request: CatalogRequest) -> None:
+    """Refuses a path of another metalake; asked before every handler of one.
 
     Raises:
         ForbiddenError: it is not the account of the principal, whether or not there is such an account.
@@ -145,22 +145,6 @@ def metalake_name(request: CatalogRequest) -> str:
             raise ForbiddenError(
                 f"{request.principal.name} is not in metalake {sent[:_LONGEST_SHOWN]}: its own is {own}"
             )
-    return sent
-
-
-def call_of(request: CatalogRequest, body: bytes | None = None) -> Call:
-    """The call on the catalog of the path.
-
-    Args:
-        request: whose metalake is checked.
-        body: of a request that changes something.
-
-    Raises:
-        ForbiddenError: the metalake is another one, or the principal may not use the catalog.
-        NoSuchWarehouseError: there is no such catalog.
-    """
-    metalake_name(request)
-    return request.call() if body is None else request.mutation(body)
 
 
 def _metalake(name: str) -> WireMetalake:

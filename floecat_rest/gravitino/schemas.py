@@ -14,7 +14,6 @@ from floecat.errors import BadRequestError, NoSuchNamespaceError, UnsupportedOpe
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace
 from floecat.identifiers.schema_names import schema_name, split_schema
-from floecat_rest.gravitino.metalakes import call_of
 from floecat_rest.gravitino.wire import (
     AlterSchemaRequest,
     CreateSchemaRequest,
@@ -53,7 +52,7 @@ class GravitinoSchemasController(Controller):
         ] = None,
     ) -> IdentifiersAnswer:
         """The direct children of a schema, or the top level."""
-        call = call_of(request)
+        call = request.call()
         separator = call.catalog.schema_separator
         parent = None
         if parent_schema:
@@ -70,7 +69,7 @@ class GravitinoSchemasController(Controller):
     def create_schema(self, request: CatalogRequest, body: RawBody) -> SchemaAnswer:
         """Creates a schema, together with parents that are missing."""
         sent = request.read(body, CreateSchemaRequest)
-        call = call_of(request, body)
+        call = request.mutation(body)
         given = {name: _text(value) for name, value in (sent.properties or {}).items()}
         properties = given if sent.comment is None else {**given, _COMMENT: sent.comment}
         name = _sent_name(request, sent.name)
@@ -90,14 +89,14 @@ class GravitinoSchemaController(Controller):
     @get(operation_id="loadSchema", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_schema(self, request: CatalogRequest) -> SchemaAnswer:
         """The schema and its properties."""
-        call = call_of(request)
+        call = request.call()
         return _answer(call, request.kernel.catalog.namespaces.describe(call, _named(request, call)))
 
     @put(operation_id="alterSchema", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def alter_schema(self, request: CatalogRequest, body: RawBody) -> SchemaAnswer:
         """Sets and removes properties of this schema alone."""
         sent = request.read(body, AlterSchemaRequest)
-        call = call_of(request, body)
+        call = request.mutation(body)
         name = _named(request, call)
         last = {change.property: change for change in sent.updates}
         updates = {
@@ -116,7 +115,7 @@ class GravitinoSchemaController(Controller):
         ] = None,
     ) -> DropAnswer:
         """Removes an empty schema."""
-        call = call_of(request, b"")
+        call = request.mutation()
         if cascade is not None and cascade.lower() == "true":
             raise BadRequestError(
                 "Unsupported parameter cascade: drop what is in the schema first, then the schema"

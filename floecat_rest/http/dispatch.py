@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -41,19 +41,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Dispatcher"]
 
+_Check: TypeAlias = Callable[[CatalogRequest], object]
+
 _HOST: Final = re.compile(rb"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
 
 
 class Dispatcher:
     """ASGI application: authenticates a request, admits it, and calls its handler in a thread of its kind."""
 
-    def __init__(self, app: Litestar, services: HttpServices, error_forms: Mapping[str, ErrorForm]) -> None:
+    def __init__(
+        self,
+        app: Litestar,
+        services: HttpServices,
+        *,
+        error_forms: Mapping[str, ErrorForm],
+        checks: Mapping[str, _Check],
+    ) -> None:
         """Takes the routes.
 
         Args:
             app: has them.
             services: what the requests share.
             error_forms: of errors, by the beginnings of paths; those of other paths are Iceberg's.
+            checks: what is asked before every handler whose path has a parameter, by its name.
         """
         self._app = app
         self._error_forms = error_forms
@@ -62,7 +72,8 @@ class Dispatcher:
         self._routes: RouteTable[_Endpoint] = RouteTable()
         for route in app.routes:
             if isinstance(route, HTTPRoute):
-                endpoints = [_Endpoint(handler) for handler in route.route_handlers]
+                asked = [check for name, check in checks.items() if name in route.path_parameters]
+                endpoints = [_Endpoint(handler, asked) for handler in route.route_handlers]
                 self._routes.add(route, {method: each for each in endpoints for method in each.methods})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,13 +146,14 @@ class _Endpoint:
         parameters: of its path and query.
     """
 
-    def __init__(self, handler: HTTPRouteHandler) -> None:
+    def __init__(self, handler: HTTPRouteHandler, checks: Sequence[_Check]) -> None:
         names = handler.parsed_fn_signature.parameters
         self.methods = handler.http_methods - {"OPTIONS"}
         self.is_public = bool(handler.opt.get(PUBLIC))
         self.takes_body = "body" in names
         self.operation_id = str(handler.operation_id)
         self.parameters = Parameters(handler)
+        self._checks = checks
         self._takes_request = "request" in names
         self._status = handler.status_code
         self._in_thread = bool(handler.sync_to_thread)
@@ -155,12 +167,17 @@ class _Endpoint:
             arguments["request"] = request
         if self._in_thread:
             return await request.admitted.run(
-                lambda: self._ready(self._function(**arguments), request.scope),
+                lambda: self._ready(self._checked(request, arguments), request.scope),
                 self._waits_for,
                 at_once=self._at_once,
             )
-        result = self._function(**arguments)
+        result = self._checked(request, arguments)
         return self._ready(await result if inspect.isawaitable(result) else result, request.scope)
+
+    def _checked(self, request: CatalogRequest, arguments: dict[str, Any]) -> Any:
+        for check in self._checks:
+            check(request)
+        return self._function(**arguments)
 
     def _ready(self, result: Any, scope: Scope) -> ASGIApp:
         """Encodes and compresses what a handler returned, where that is no answer of a form of its own."""

@@ -122,6 +122,59 @@ def test_an_operator_of_another_account_sees_and_changes_nothing(
     assert _state(client, owner, ids) == before
 
 
+def test_each_operation_answers_a_foreign_metalake_as_one_that_does_not_exist(
+    settings: Settings, client: TestClient, owner: dict[str, str], ids: dict[str, str]
+) -> None:
+    foreign = token(settings, "mallory", "platform", account=OTHER)
+    before = _state(client, owner, ids)
+    name = client.get("/api/metalakes", headers=owner).json()["metalakes"][0]["name"]
+    metalakes = (ids["account"], name, "missing", str(UUID(int=7)))
+    asked = 0
+    for operation, (_, path) in operations().items():
+        if "{metalake:" not in path:
+            continue
+        answers = []
+        for metalake in metalakes:
+            method, url, body = sent(operation, {**ids, "metalake": metalake, "object": "floecat.inner"})
+            answer = client.request(method, url, json=body, headers=foreign)
+            answers.append((answer.status_code, answer.text.replace(metalake, "NAME")))
+        assert answers[0][0] == 403, operation
+        assert answers == [answers[0]] * len(answers), operation
+        asked += 1
+    assert asked > 20
+    assert _state(client, owner, ids) == before
+
+
+def test_in_its_own_metalake_an_account_finds_nothing_of_another(
+    settings: Settings, client: TestClient, owner: dict[str, str], ids: dict[str, str]
+) -> None:
+    foreign = token(settings, "mallory", "platform", account=OTHER)
+    body = {"name": "theirs", "storage-location": f"file://{settings.data_dir}/theirs"}
+    assert client.post("/management/v1/catalogs", json=body, headers=foreign).status_code == 201
+    before = _state(client, owner, ids)
+    for operation, (_, path) in operations().items():
+        if "{metalake:" not in path or operation in ("createGrantedRole", "addUser"):
+            continue
+        answers = []
+        for there in (True, False):
+            names = {"catalog": "floecat", "object": "floecat.inner", "role": ROLE, "user": ADMIN}
+            if not there:
+                names = {key: value.replace("floecat", "missing") for key, value in names.items()}
+                names |= {"role": "no-role", "user": "no-user"}
+            method, url, sent_body = sent(operation, {**ids, "metalake": str(OTHER), **names})
+            if operation == "changePrivileges":
+                client.post("/management/v1/roles", json={"name": names["role"]}, headers=foreign)
+            answer = client.request(method, url, json=sent_body, headers=foreign)
+            told = answer.text
+            for key, value in names.items():
+                told = told.replace(value, key)
+            answers.append((answer.status_code, told))
+        assert answers[0] == answers[1], operation
+        if operation == "changePrivileges":
+            assert answers[0][0] == 404
+    assert _state(client, owner, ids) == before
+
+
 def test_a_service_operator_sees_accounts_and_nothing_in_them(
     settings: Settings, client: TestClient, owner: dict[str, str], ids: dict[str, str]
 ) -> None:

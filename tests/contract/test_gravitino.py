@@ -119,35 +119,72 @@ def test_a_drop_says_what_is_in_the_way_and_is_never_one_of_more(schemas: Schema
     assert message.endswith("is not empty: it holds 1 namespace, 2 tables, 1 view")
     for empty in (name, f"{name}:C"):
         answer = schemas.send("DELETE", empty, params={"cascade": "True"})
-        assert "cascade" in refused(answer, 400, 1001, "IllegalArgumentException")
+        assert refused(answer, 400, 1001, "IllegalArgumentException") == (
+            "Unsupported parameter cascade: drop what is in the schema first, then the schema"
+        )
     answers = [schemas.send("DELETE", f"{name}:C", params={"cascade": word}) for word in ("yes", "false")]
     assert [each.json() for each in answers] == [{"dropped": True, "code": 0}, {"dropped": False, "code": 0}]
 
 
+ILLEGAL = (400, 1001, "IllegalArgumentException")
+MISSING = (404, 1003, "NoSuchSchemaException")
+
+
 @pytest.mark.parametrize(
-    ("method", "name", "body", "status", "code", "kind"),
+    ("method", "name", "body", "error", "text"),
     [
-        ("GET", "{}:nope", None, 404, 1003, "NoSuchSchemaException"),
-        ("PUT", "{}:nope", {"updates": []}, 404, 1003, "NoSuchSchemaException"),
-        ("POST", "", {"name": "{}"}, 409, 1004, "SchemaAlreadyExistsException"),
-        ("POST", "", {"name": "{}:"}, 400, 1001, "IllegalArgumentException"),
-        ("POST", "", {"name": ":{}"}, 400, 1001, "IllegalArgumentException"),
-        ("POST", "", {"name": "{}::B"}, 400, 1001, "IllegalArgumentException"),
-        ("POST", "", {"name": "{}:a\u0001b"}, 400, 1001, "IllegalArgumentException"),
-        ("POST", "", {"name": "{}:" + "x" * 1000}, 400, 1001, "IllegalArgumentException"),
-        ("POST", "", {"name": "{}", "properties": {"location": "%"}}, 400, 1001, "IllegalArgumentException"),
-        ("POST", "", {"name": "{}", "bogus": 1}, 400, 1001, "IllegalArgumentException"),
-        ("POST", "", {"comment": "c"}, 400, 1001, "IllegalArgumentException"),
-        ("PUT", "{}", {"updates": [{"@type": "rename"}]}, 400, 1001, "IllegalArgumentException"),
-        ("PATCH", "{}", None, 405, 1006, "UnsupportedOperationException"),
+        ("GET", "{}:nope", None, MISSING, "Namespace does not exist: {}.nope"),
+        ("PUT", "{}:nope", {"updates": []}, MISSING, "Namespace does not exist: {}.nope"),
+        ("POST", "", {"name": "{}"}, (409, 1004, "SchemaAlreadyExistsException"),
+         "Namespace already exists: {}"),
+        ("POST", "", {"name": "{}:"}, ILLEGAL, "Invalid schema name '{}:': a level is empty"),
+        ("POST", "", {"name": ":{}"}, ILLEGAL, "Invalid schema name ':{}': a level is empty"),
+        ("POST", "", {"name": "{}::B"}, ILLEGAL, "Invalid schema name '{}::B': a level is empty"),
+        ("POST", "", {"name": "{}:a\u0001b"}, ILLEGAL, "Invalid namespace level: holds a control character"),
+        ("POST", "", {"name": "{}:..:b"}, ILLEGAL, "Invalid namespace level: must not be '.' or '..'"),
+        ("POST", "", {"name": "{}:" + "x" * 1000}, ILLEGAL, "Invalid namespace level: longer than 255 bytes"),
+        ("POST", "", {"name": "{}" + ":x" * 32}, ILLEGAL, "Invalid namespace: more than 32 levels"),
+        ("POST", "", {"name": "{}:" + ":".join(["x" * 250] * 8)}, ILLEGAL,
+         "Invalid namespace: the name with all its levels is too long"),
+        ("POST", "", {"name": "{}:x", "properties": {"location": "%"}}, ILLEGAL,
+         "Invalid location '\uff05': must be an absolute URI or path"),
+        ("POST", "", {"name": "{}:x", "bogus": 1}, ILLEGAL,
+         "Invalid body: Object contains unknown field `bogus`"),
+        ("POST", "", {"comment": "c"}, ILLEGAL, "Invalid body: Object missing required field `name`"),
+        ("PUT", "{}", {"updates": [{"@type": "rename"}]}, ILLEGAL,
+         "Invalid body: Invalid value 'rename' - at `$.updates[0].@type`"),
+        ("PATCH", "{}", None, (405, 1006, "UnsupportedOperationException"), "Method Not Allowed"),
     ],
 )  # fmt: skip
-def test_refusals(schemas: Schemas, method: str, name: str, body: Any, status: int, code: int, kind: str):
+def test_refusals(
+    schemas: Schemas, method: str, name: str, body: Any, error: tuple[int, int, str], text: str
+):
     schemas.create(schemas.top)
     if isinstance(body, dict) and "name" in body:
         body = {**body, "name": body["name"].replace("{}", schemas.top)}
-    refused(schemas.send(method, name.replace("{}", schemas.top), body), status, code, kind)
+    message = refused(schemas.send(method, name.replace("{}", schemas.top), body), *error)
+    assert message == text.replace("{}", schemas.top)
     assert schemas.names(schemas.top) == []
+
+
+def test_names_of_a_thousand_characters(schemas: Schemas):
+    name = ":".join([schemas.top, *("\u00fc" * 120 for _ in range(4)), "x" * 250, "y" * 250])
+    assert len(name) > 1_000
+    schemas.create(name, properties={"k": "v"})
+    parent = name.rpartition(":")[0]
+    assert schemas.names(parent) == [name]
+    updates = [{"@type": "removeProperty", "property": "k"}]
+    assert "k" not in schemas.send("PUT", name, {"updates": updates}).json()["schema"]["properties"]
+    assert schemas.catalog.children(tuple(parent.split(":"))) == [tuple(name.split(":"))]
+    assert schemas.send("DELETE", name).json()["dropped"]
+    unknown = f"{schemas.top}:{'x' * 1000}"
+    for answer in (
+        schemas.send("GET", unknown),
+        schemas.send("PUT", unknown, {"updates": []}),
+        schemas.send("GET", params={"parentSchema": unknown}),
+    ):
+        refused(answer, *MISSING)
+    assert not schemas.send("DELETE", unknown).json()["dropped"]
 
 
 def test_a_missing_parent_and_catalog(schemas: Schemas):
@@ -209,6 +246,35 @@ def test_a_plus_in_a_path_is_a_plus_or_the_blank_of_the_java_client(schemas: Sch
     assert schemas.names(schemas.top) == [f"{schemas.top}:a b"]
 
 
+def test_the_java_client_sends_these_requests(schemas: Schemas):
+    """Paths by URLEncoder and bodies as they are, as `BaseSchemaCatalog` of its sources makes them."""
+    java = {"accept": "application/vnd.gravitino.v1+json", "content-type": "application/json"}
+    java["user-agent"] = "Apache-HttpClient/5.4.4 (Java/17.0.15)"
+    http = schemas.catalog.http
+
+    def send(method: str, path: str = "", body: object = None) -> Any:
+        answer = http.request(method, f"{schemas.path}{path}", json=body, headers=java)
+        assert answer.headers["content-type"].startswith("application/json")
+        return answer.json()
+
+    body = {"name": f"{schemas.top}:50% a+b", "comment": "c", "properties": {"k": "v"}}
+    made = send("POST", "", body)
+    assert (made["code"], made["schema"]["name"]) == (0, body["name"])
+    assert made["schema"].keys() >= {"name", "comment", "properties", "audit"}
+    encoded = f"/{schemas.top}%3A50%25+a%2Bb"
+    assert send("GET", encoded)["schema"] == made["schema"]
+    listed = send("GET", f"?parentSchema={schemas.top}")["identifiers"]
+    assert listed == [{"namespace": [ACCOUNT, schemas.catalog.warehouse], "name": body["name"]}]
+    updates = [
+        {"@type": "setProperty", "property": "p", "value": "1"},
+        {"@type": "removeProperty", "property": "k"},
+    ]
+    properties = send("PUT", encoded, {"updates": updates})["schema"]["properties"]
+    assert {key: properties[key] for key in properties if key != "location"} == {"p": "1"}
+    assert send("DELETE", f"{encoded}?cascade=false") == {"code": 0, "dropped": True}
+    assert send("DELETE", f"{encoded}?cascade=true")["code"] == 1001
+
+
 def test_close_is_answered(local_catalog: Catalog):
     host, port = local_catalog.http.base_url.host, local_catalog.http.base_url.port
     with socket.create_connection((host, port), timeout=30) as connection:
@@ -231,7 +297,8 @@ def test_a_flat_catalog_takes_names_as_they_are(flat: Schemas):
     assert flat.catalog.get(flat.catalog.namespace_path((name,))).status_code == 200
     assert name in flat.names()
     answer = flat.send("GET", params={"parentSchema": flat.top})
-    refused(answer, 405, 1006, "UnsupportedOperationException")
+    message = refused(answer, 405, 1006, "UnsupportedOperationException")
+    assert message == f"Catalog {flat.catalog.warehouse} is flat: its schemas have no children"
     management = f"/management/v1/catalogs/{flat.catalog.warehouse}"
     answer = flat.catalog.http.post(management, json={"nested": True})
     assert repr(name) in assert_error(answer, 409, "ConflictException")

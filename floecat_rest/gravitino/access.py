@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import compress
+from itertools import compress, islice
 from typing import Final
 
 from litestar import Controller, delete, get, post, put
@@ -23,6 +23,7 @@ from floecat.errors import (
     NotFoundError,
     UnsupportedOperationError,
 )
+from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.schema_names import schema_name, split_schema
 from floecat_rest.gravitino.access_wire import (
     GRAVITINO_NAMES,
@@ -59,6 +60,8 @@ _TAGS: Final = ["Gravitino"]
 _PAGE: Final = 1_000
 _MOST_OBJECTS: Final = 1_000
 """Things in a request, each of which is looked up."""
+_MOST_GRANTS: Final = 10_000
+"""Grants of a role in an answer."""
 _CATALOG: Final = re.compile(r"[A-Za-z0-9_.-]{0,129}")
 """A name of a catalog, and the dot behind it."""
 _NO_GROUPS: Final = (
@@ -89,11 +92,10 @@ class OwnersController(Controller):
         sent = request.read(body, WireOwner)
         on, owner = _object(request), sent.name
         if sent.type.lower() == "user":
-            request.kernel.access.principals.get(request.actor, owner)
             owner = f"principal:{owner}"
         elif not owner.startswith("role:"):
             raise BadRequestError("Owners are users and roles: send a role as a group of the name role:NAME")
-        request.kernel.access.access.set_owner(request.actor, on, owner)
+        request.kernel.access.access.set_owner(request.actor, on, owner, known=True)
         return SetAnswer()
 
 
@@ -132,7 +134,7 @@ class UserController(Controller):
     def get_user(self, request: CatalogRequest) -> UserAnswer:
         """A principal with its roles."""
         with missing_is("NoSuchUserException"):
-            found = request.kernel.access.principals.get(request.actor, path_name(request, "user"))
+            found = request.kernel.access.principals.get(request.actor, _named(request, "user"))
         return UserAnswer(_user(found))
 
     @delete(operation_id="removeUser", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
@@ -140,7 +142,7 @@ class UserController(Controller):
         """Deletes a principal with its grants and memberships."""
         return RemovedAnswer(
             _was_there(
-                lambda: request.kernel.access.principals.delete(request.actor, path_name(request, "user"))
+                lambda: request.kernel.access.principals.delete(request.actor, _named(request, "user"))
             )
         )
 
@@ -167,7 +169,7 @@ class GroupController(Controller):
     @get(operation_id="getGroup", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def get_group(self, request: CatalogRequest) -> GroupAnswer:
         """A group of tokens with its roles; any name may be one."""
-        name = path_name(request, "group")
+        name = _named(request, "group")
         return GroupAnswer(WireMember(name, request.kernel.access.roles.of(request.actor, f"group:{name}")))
 
 
@@ -212,16 +214,14 @@ class GravitinoRoleController(Controller):
     @get(operation_id="getGrantedRole", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def get_role(self, request: CatalogRequest) -> RoleAnswer:
         """A role with what is granted to it, as far as Gravitino has a name for it."""
-        return _role(request, path_name(request, "role"))
+        return _role(request, _named(request, "role"))
 
     @delete(
         operation_id="deleteGrantedRole", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True}
     )
     def delete_role(self, request: CatalogRequest) -> DroppedAnswer:
         """Deletes a role with its members and grants."""
-        found = _was_there(
-            lambda: request.kernel.access.roles.delete(request.actor, path_name(request, "role"))
-        )
+        found = _was_there(lambda: request.kernel.access.roles.delete(request.actor, _named(request, "role")))
         return DroppedAnswer(found, found)
 
 
@@ -234,7 +234,7 @@ class UserRolesController(Controller):
     @put(operation_id="changeRolesOfUser", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def change_roles(self, request: CatalogRequest, body: RawBody) -> UserAnswer:
         """Gives roles to a user (`grant`), or takes them (`revoke`), all or none."""
-        name = path_name(request, "user")
+        name = _named(request, "user")
         with missing_is("NoSuchUserException"):
             roles = _change_roles(request, body, f"principal:{name}")
         return UserAnswer(WireMember(name, roles))
@@ -249,7 +249,7 @@ class GroupRolesController(Controller):
     @put(operation_id="changeRolesOfGroup", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def change_roles(self, request: CatalogRequest, body: RawBody) -> GroupAnswer:
         """Gives roles to a group of tokens (`grant`), or takes them (`revoke`), all or none."""
-        name = path_name(request, "group")
+        name = _named(request, "group")
         return GroupAnswer(WireMember(name, _change_roles(request, body, f"group:{name}")))
 
 
@@ -263,7 +263,7 @@ class RolePrivilegesController(Controller):
     def change_privileges(self, request: CatalogRequest, body: RawBody) -> RoleAnswer:
         """Grants privileges on a thing to a role, or revokes them."""
         sent = known_privileges(request.read(body, PrivilegesRequest).privileges)
-        role, access = path_name(request, "role"), request.kernel.access.access
+        role, access = _named(request, "role"), request.kernel.access.access
         change = access.grant if _grants(request) else access.revoke
         on = _object(request)
         with missing_is("NoSuchRoleException"):
@@ -287,8 +287,13 @@ GRAVITINO_ACCESS_CONTROLLERS: Final = [
 ]
 
 
+def _named(request: CatalogRequest, parameter: str) -> str:
+    """A name in the path. Gravitino's clients encode a plus, and the Java client sends a blank as one."""
+    return decode_segment(request.path_params[parameter].replace("+", " ")).literal
+
+
 def _object(request: CatalogRequest) -> Securable:
-    return _securable(request, path_name(request, "type"), path_name(request, "object"))
+    return _securable(request, _named(request, "type"), _named(request, "object"))
 
 
 def _securable(request: CatalogRequest, kind: str, full_name: str) -> Securable:
@@ -353,7 +358,7 @@ def _role(request: CatalogRequest, name: str) -> RoleAnswer:
     with missing_is("NoSuchRoleException"):
         role = access.roles.get(request.actor, name)
         page = partial(access.questions.grants_to, request.actor, f"role:{name}")
-        granted = list(every(lambda token: page(token, _PAGE)))
+        granted = list(islice(every(lambda token: page(token, _PAGE)), _MOST_GRANTS))
     held: defaultdict[Securable, list[WirePrivilege]] = defaultdict(list)
     for each in granted:
         if each.privilege in GRAVITINO_NAMES:
@@ -374,7 +379,7 @@ def _change_roles(request: CatalogRequest, body: bytes, member: str) -> Sequence
 
 
 def _grants(request: CatalogRequest) -> bool:
-    change = path_name(request, "change")
+    change = _named(request, "change")
     if change not in ("grant", "revoke"):
         raise NotFoundError(
             f"Path does not exist: a permission is changed by grant or revoke, not {change[:80]}"

@@ -72,12 +72,15 @@ class GravitinoSchemasController(Controller):
         call = request.mutation(body)
         given = {name: _text(value) for name, value in (sent.properties or {}).items()}
         properties = given if sent.comment is None else {**given, _COMMENT: sent.comment}
-        name = _sent_name(request, sent.name)
-        made = request.kernel.catalog.namespaces.create(
-            call, split_schema(name, call.catalog.schema_separator), properties
-        )
-        now_ms = request.kernel.clock.now_ms()
-        return _answer(call, DescribedNamespace(made, now_ms, now_ms))
+        name = split_schema(_sent_name(request, sent.name), call.catalog.schema_separator)
+        namespaces = request.kernel.catalog.namespaces
+        made = namespaces.create(call, name, properties)
+        try:
+            described = namespaces.describe(call, name, Privilege.CREATE_SCHEMA)
+        except NoSuchNamespaceError:  # dropped since, or the request was sent again afterwards
+            now_ms = request.kernel.clock.now_ms()
+            return _answer(call, DescribedNamespace(made, now_ms, now_ms))
+        return _answer(call, described._replace(info=made))
 
 
 class GravitinoSchemaController(Controller):

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+import uuid_utils
 
 from tests.contract.answers import assert_error
 from tests.contract.client import Catalog, unique
@@ -244,6 +245,18 @@ def test_a_plus_in_a_path_is_a_plus_or_the_blank_of_the_java_client(schemas: Sch
     assert http.get(path).json()["schema"]["name"] == f"{schemas.top}:a+b"
     assert http.delete(path).json()["dropped"]
     assert schemas.names(schemas.top) == [f"{schemas.top}:a b"]
+
+
+def test_a_create_that_is_sent_again_is_answered_the_same(schemas: Schemas):
+    key = {"idempotency-key": str(uuid_utils.uuid7())}
+    first = schemas.send("POST", body={"name": f"{schemas.top}:B"}, headers=key)
+    again = schemas.send("POST", body={"name": f"{schemas.top}:B"}, headers=key)
+    assert (first.status_code, again.json()) == (200, first.json())
+    loaded = schemas.send("GET", f"{schemas.top}:B").json()
+    assert loaded == first.json()
+    assert schemas.send("DELETE", f"{schemas.top}:B").json()["dropped"]
+    assert schemas.send("POST", body={"name": f"{schemas.top}:B"}, headers=key).status_code == 200
+    assert schemas.names(schemas.top) == []
 
 
 def test_the_java_client_sends_these_requests(schemas: Schemas):

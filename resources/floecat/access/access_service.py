@@ -57,16 +57,28 @@ class AccessService:
         wanted = list(dict.fromkeys(privileges))
         return self._change_grants(actor, wanted, on, of, known_grantee, delete, "revoke {} on {} of {}")
 
-    def set_owner(self, actor: Actor, on: Securable, owner: str) -> None:
+    def set_owner(self, actor: Actor, on: Securable, owner: str, *, known: bool = False) -> None:
         """Makes a principal or a role the owner of a catalog, namespace, table or view.
+
+        Args:
+            actor: who gives it, and need not be the owner.
+            on: the thing.
+            owner: a principal or a role.
+            known: whether the principal must have come, or been added, before.
 
         Raises:
             ForbiddenError: the actor may not do everything with the thing.
             BadRequestError: the owner is a group of tokens, or the thing the account.
-            NotFoundError: there is no such thing, or no such role.
+            NotFoundError: there is no such thing, role or known principal.
         """
         actor.check(*((each, on) for each in (Privilege.MANAGE_OWNERS, *Privilege)))
-        self.changes.run(actor, lambda conn: self.give(conn, actor.account_id, on, owner))
+
+        def work(conn: Connection) -> list[str]:
+            if known:
+                known_grantee(conn, actor.account_id, owner)
+            return self.give(conn, actor.account_id, on, owner)
+
+        self.changes.run(actor, work)
 
     def give(self, conn: Connection, account_id: UUID, on: Securable, owner: str) -> list[str]:
         """Changes the owner of a thing in a transaction. Returns the line of history."""

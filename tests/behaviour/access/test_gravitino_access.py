@@ -150,3 +150,41 @@ def test_groups_of_another_metalake_and_paths_that_are_not(client: TestClient[An
     assert (answer.status_code, answer.json()["code"]) == (403, 1008)
     answer = client.get("/api/metalakes/a/nothing", headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (404, 1003)
+
+
+def test_who_may_give_a_schema_away_need_not_read_access(
+    send: _Send, kernel: Kernel, settings: Settings, grants: Callable[[str, str, str], None]
+):
+    call = kernel.catalog.calls.open_as_operator("admin", settings.gateway.default_account_id, "floecat")
+    kernel.catalog.namespaces.create(call, ("given",), {})
+    send("admin", "POST", "users", {"name": "bob"})
+    send("admin", "POST", "users", {"name": "ada"})
+    owners = "owners/schema/floecat.given"
+    assert send("admin", "PUT", owners, {"name": "ada", "type": "USER"}) == (200, {"set": True, "code": 0})
+    assert send("ada", "GET", "users/bob")[0] == 403
+    status, refused = send("ada", "PUT", owners, {"name": "nobody", "type": "USER"})
+    assert (status, refused["code"], refused["type"]) == (404, 1003, "NotFoundException")
+    assert send("ada", "PUT", owners, {"name": "bob", "type": "USER"})[0] == 200
+    assert send("ada", "PUT", owners, {"name": "ada", "type": "USER"})[0] == 403
+    assert send("admin", "GET", owners)[1]["owner"] == {"name": "bob", "type": "user"}
+
+
+def test_a_plus_in_a_path_is_a_blank(send: _Send):
+    assert send("admin", "POST", "users", {"name": "ada b+c"})[0] == 200
+    assert send("admin", "GET", "users/ada+b%2Bc")[1]["user"]["name"] == "ada b+c"
+    assert send("admin", "GET", "users/ada%20b%2Bc")[1]["user"]["name"] == "ada b+c"
+    assert send("admin", "GET", "users/ada%2Bb%2Bc")[0] == 404
+
+
+def test_the_grants_of_a_role_are_bounded(send: _Send, monkeypatch: pytest.MonkeyPatch):
+    objects = [
+        {
+            "fullName": "floecat",
+            "type": "catalog",
+            "privileges": [{"name": "use_catalog"}, {"name": "use_schema"}],
+        }
+    ]
+    assert send("admin", "POST", "roles", {"name": "r", "securableObjects": objects})[0] == 200
+    assert len(send("admin", "GET", "roles/r")[1]["role"]["securableObjects"][0]["privileges"]) == 2
+    monkeypatch.setattr("floecat_rest.gravitino.access._MOST_GRANTS", 1)
+    assert len(send("admin", "GET", "roles/r")[1]["role"]["securableObjects"][0]["privileges"]) == 1

@@ -64,6 +64,7 @@ from floecat_rest.management.captures import (
 from floecat_rest.management.catalogs import ManagedCatalogController, ManagedCatalogsController
 from floecat_rest.management.connectors import (
     ConnectorController,
+    ConnectorDifferencesController,
     ConnectorScanController,
     ConnectorsController,
 )
@@ -157,6 +158,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     RefusalsController,
     ConnectorsController,
     ConnectorController,
+    ConnectorDifferencesController,
     ConnectorScanController,
     JobsController,
     JobController,

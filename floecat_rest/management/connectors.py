@@ -13,12 +13,19 @@ from floecat_rest.management.wire import (
     ConnectorResponse,
     CreateConnectorRequest,
     ListConnectorsResponse,
+    ListDifferencesResponse,
     ScanResponse,
     connector_response,
+    difference_response,
     scan_response,
 )
 
-__all__ = ["ConnectorController", "ConnectorScanController", "ConnectorsController"]
+__all__ = [
+    "ConnectorController",
+    "ConnectorDifferencesController",
+    "ConnectorScanController",
+    "ConnectorsController",
+]
 
 _CONNECTORS = "/management/v1/catalogs/{catalog:str}/connectors"
 _CONNECTOR = f"{_CONNECTORS}/{{connector:str}}"
@@ -61,6 +68,18 @@ class ConnectorController(ManagementController):
     def drop_connector(self, request: CatalogRequest) -> None:
         """Removes the connector; the tables that it found stay."""
         request.kernel.connectors.connectors.drop(request.mutation(), path_name(request, "connector"))
+
+
+class ConnectorDifferencesController(ManagementController):
+    """Tables and views that differ from what a connector finds."""
+
+    path = f"{_CONNECTOR}/differences"
+
+    @get(operation_id="listConnectorDifferences", sync_to_thread=True)
+    def list_connector_differences(self, request: CatalogRequest) -> ListDifferencesResponse:
+        """Compares with what the connector finds now, and changes nothing."""
+        found = request.kernel.connectors.scans.compare(request.call(), path_name(request, "connector"))
+        return ListDifferencesResponse([difference_response(each) for each in found])
 
 
 class ConnectorScanController(ManagementController):

@@ -11,9 +11,10 @@ from uuid import UUID
 import msgspec
 
 from floecat.connectors.connector_service import ConnectorInfo, NewConnector, ScanProgress
-from floecat.connectors.following import FollowingChange
+from floecat.connectors.followed_tables import FollowingChange
+from floecat.connectors.following import Difference
 from floecat.connectors.registrations import TableRegistration
-from floecat.connectors.scans import CatalogTable, ConnectorScanReport, FailedTable
+from floecat.connectors.scan_reports import CatalogTable, ConnectorScanReport, FailedTable
 from floecat.errors import BadRequestError, FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import Duration
@@ -28,6 +29,7 @@ __all__ = [
     "RegisteredTable",
     "ScanResponse",
     "connector_response",
+    "difference_response",
     "registered_table",
     "scan_response",
 ]
@@ -152,6 +154,23 @@ class FailedResponse(msgspec.Struct):
     problem: Problem
 
 
+class DifferenceResponse(msgspec.Struct, rename="kebab"):
+    """A table or view that differs from what is in the catalog that a connector follows."""
+
+    identifier: Identifier
+    location: str
+    reason: str
+    """What differs, in a few words."""
+    since_ms: int | None
+    """Time since which it differs, where that is known."""
+
+
+class ListDifferencesResponse(msgspec.Struct):
+    """All that differs."""
+
+    differences: Sequence[DifferenceResponse]
+
+
 class ChangedTable(msgspec.Struct):
     """A table or view that follows another catalog, and what a scan did about it."""
 
@@ -201,6 +220,13 @@ def connector_response(connector: ConnectorInfo) -> ConnectorResponse:
         last_error=connector.last_error,
         created_at_ms=connector.created_at_ms,
         running_scan=connector.running_scan,
+    )
+
+
+def difference_response(difference: Difference) -> DifferenceResponse:
+    """Renders a difference."""
+    return DifferenceResponse(
+        Identifier.of(difference.identifier), difference.address, difference.reason, difference.since_ms
     )
 
 

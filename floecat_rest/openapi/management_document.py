@@ -201,6 +201,7 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     ),
     "loadConnector": OperationNotes(errors=_NO_CONNECTOR),
     "dropConnector": OperationNotes(errors=_NO_CONNECTOR, replays=True),
+    "listConnectorDifferences": OperationNotes(errors=_NO_CONNECTOR),
     "scanConnector": OperationNotes(errors=_NO_CONNECTOR),
     "listJobs": OperationNotes(errors={404: "The catalog or the parent does not exist."}),
     "loadJob": OperationNotes(errors=_NO_JOB),

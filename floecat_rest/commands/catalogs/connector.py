@@ -14,7 +14,7 @@ from floecat_rest.commands.options import JsonOption, WideOption, duration_ms, o
 
 if TYPE_CHECKING:
     from floecat.connectors.connector_service import ConnectorInfo, ScanProgress
-    from floecat.connectors.scans import ConnectorScanReport
+    from floecat.connectors.scan_reports import ConnectorScanReport
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
     from floecat_rest.management.wire import ConnectorResponse
@@ -138,6 +138,37 @@ def scan(
     else:
         _print_report(report)
     if report.failed or report.error is not None:
+        raise typer.Exit(1)
+
+
+@app.command()
+@on_catalog
+def diff(
+    kernel: Kernel,
+    call: Call,
+    name: NameArgument,
+    *,
+    wide: WideOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare with what a connector finds, and change nothing. Exits with 1 if anything differs."""
+    with working(f"Comparing {name}", err) as show:
+        found = kernel.connectors.scans.compare(
+            call, name, lambda progress: show(f"Comparing {name}: {_counts(progress)}")
+        )
+    if as_json:
+        from floecat_rest.management.wire import difference_response
+
+        print_json(map(difference_response, found))
+    elif found:
+        rows = (
+            (written(each.identifier), each.reason, written_time(each.since_ms), each.address)
+            for each in found
+        )
+        print_rows(("name", "difference", "since", "upstream"), rows, more=("upstream",), wide=wide)
+    else:
+        print_plain(f"Nothing differs from what {name} finds")
+    if found:
         raise typer.Exit(1)
 
 

@@ -1,308 +1,40 @@
-"""Tables and views of other catalogs that appear here, and stay as they are there.
-
-What a connector finds becomes an entry of the format `followed`, by its metadata document. The entry keeps
-its identity while the UUID is the same upstream, also when it is renamed there. What is dropped there is
-readable here for a while, and then removed; no file is ever deleted. What was made anew under the same name
-is another table, and gets another identity.
-"""
+"""One scan of a connector that follows another catalog: what it finds against what is here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import NamedTuple
 from uuid import UUID
 
-from floecat.auth.authorizer import Privilege
-from floecat.catalog.open_catalog import CatalogServices
-from floecat.commits.table_registration import checked_table, read_metadata_file, snapshot_changes
-from floecat.commits.view_commits import checked_view
-from floecat.connectors.followed_format import FOLLOWED
-from floecat.connectors.spi import DiscoveredTable, LoadsTables, UpstreamDocument
-from floecat.entries.calls import Call, EntryKind
-from floecat.entries.names import namespace_for
-from floecat.entries.open_entries import EntryParts
-from floecat.entries.overlaps import entry_folders
-from floecat.entries.prepared_changes import (
-    AnyPrepared,
-    PointerMovedError,
-    Prepared,
-    check_not_purged,
-    compressed,
-    write_rows,
-)
-from floecat.errors import (
-    AlreadyExistsError,
-    BadRequestError,
-    FloecatError,
-    NoSuchTableError,
-    NoSuchViewError,
-    UnavailableError,
-)
+from floecat.connectors.followed_tables import Followed, FollowedTables, FollowingChange, uuid_of
+from floecat.connectors.spi import DiscoveredTable, LoadsTables
+from floecat.entries.calls import Call
+from floecat.errors import BadRequestError, FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.catalogs.connectors import ConnectorRow
-from floecat.store.database.engine import Connection
-from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
-from floecat.store.entries import followed_entries, tables
-from floecat.store.entries.documents import decompress
+from floecat.store.entries import followed_entries
 from floecat.store.entries.followed_entries import FollowedEntry
-from floecat.store.entries.tables import EntryRow
 
-__all__ = ["DropTable", "Followed", "FollowedTables", "Following", "FollowingChange"]
-
-FollowingChange = Literal["new", "changed", "unchanged", "renamed", "gone", "removed"]
-"""What a scan did about an entry."""
-
-_ATTEMPTS = 5
-_REGISTER: Mapping[EntryKind, Privilege] = {
-    "table": Privilege.REGISTER_TABLE,
-    "view": Privilege.REGISTER_VIEW,
-}
+__all__ = ["Difference", "Following"]
 
 
-class DropTable(Protocol):
-    """The service that removes tables."""
+class Difference(NamedTuple):
+    """A table or view that differs from what is in the other catalog."""
 
-    def __call__(self, call: Call, identifier: TableIdentifier, /, *, purge: bool) -> None:
-        """Removes a table; with `purge`, its files go, too."""
-        ...
-
-
-class Followed(NamedTuple):
-    """What became of a table or view."""
-
-    change: FollowingChange
     identifier: TableIdentifier
-    """Its name here."""
-    entry_id: UUID
+    """Its name here, or the one that it would get."""
     address: str
-    object_uuid: str
-    snapshot_id: int | None = None
-    """Current snapshot, where the document was read."""
+    reason: str
+    """What differs, in a few words."""
+    since_ms: int | None
+    """Time since which it differs, where that is known."""
 
-
-class FollowedTables:
-    """Makes, changes and removes entries that follow other catalogs. Thread-safe."""
-
-    def __init__(
-        self,
-        parts: EntryParts,
-        catalog: CatalogServices,
-        drop_table: DropTable,
-        *,
-        grace_ms: int,
-    ) -> None:
-        """Puts the service together.
-
-        Args:
-            catalog: makes namespaces, renames and drops.
-            drop_table: removes a table.
-            grace_ms: how long an entry stays that is gone upstream.
-        """
-        self.store = parts.store
-        self.clock = parts.clock
-        self._parts = parts
-        self._namespaces = catalog.namespaces
-        self._tables = catalog.tables
-        self._views = catalog.views
-        self._drop_table = drop_table
-        self.grace_ms = grace_ms
-
-    def put(
-        self,
-        call: Call,
-        connector_id: UUID,
-        found: DiscoveredTable,
-        identifier: TableIdentifier,
-        document: UpstreamDocument,
-        known: FollowedEntry | None,
-    ) -> Followed:
-        """Makes an entry for a document, or points the one that is known at it.
-
-        Args:
-            identifier: name of a new entry.
-            known: the entry, whose document has the same UUID.
-
-        Raises:
-            FloecatError: the document cannot be taken; nothing was changed.
-        """
-        if known is None:
-            self._namespaces.ensure(call, identifier.namespace)
-        for _ in range(_ATTEMPTS):
-            change = self._prepared(call, found, identifier, document, known)
-            if self._commit(call, connector_id, found, document, change):
-                made: FollowingChange = (
-                    "new" if change.base is None else "changed" if change.changed else "unchanged"
-                )
-                entry_id = change.state.id
-                return Followed(
-                    made,
-                    change.identifier,
-                    entry_id,
-                    found.location,
-                    change.object_uuid,
-                    change.snapshot_id,
-                )
-        raise UnavailableError(f"{identifier} keeps being changed by others; nothing was changed")
-
-    def read(self, call: Call, found: DiscoveredTable, document: UpstreamDocument) -> AnyDocument:
-        """The document of a table or view, normalised and checked.
-
-        Raises:
-            FloecatError: it is none, or names locations that are not allowed.
-        """
-        allowed, location = call.catalog.allowed, document.metadata_location
-        allowed.check(location)
-        data = document.document
-        if data is None:
-            data = read_metadata_file(self._parts.files, call, location)
-        return checked_table(call, data) if found.kind == "table" else checked_view(call, data)
-
-    def rename(self, call: Call, known: FollowedEntry, identifier: TableIdentifier) -> None:
-        """Gives an entry the name that it has upstream by now.
-
-        Raises:
-            FloecatError: the name is taken, or cannot be had.
-        """
-        self._namespaces.ensure(call, identifier.namespace)
-        services = self._tables if known.kind == "table" else self._views
-        services.rename(call, known.identifier, identifier)
-
-    def remove(self, call: Call, known: FollowedEntry) -> None:
-        """Removes an entry and leaves every file.
-
-        Raises:
-            ConflictError: it is protected.
-        """
-        try:
-            if known.kind == "table":
-                self._drop_table(call, known.identifier, purge=False)
-            else:
-                self._views.drop(call, known.identifier)
-        except (NoSuchTableError, NoSuchViewError):
-            return  # somebody dropped or renamed it meanwhile
-
-    def _prepared(
-        self,
-        call: Call,
-        found: DiscoveredTable,
-        identifier: TableIdentifier,
-        document: UpstreamDocument,
-        known: FollowedEntry | None,
-    ) -> AnyPrepared:
-        metadata = self.read(call, found, document)
-        base, before = (None, None) if known is None else self._current(known.entry_id)
-        if base is None:
-            namespace_id = namespace_for(self.store, call, found.kind, identifier, _REGISTER[found.kind]).id
-            self._check_not_here(call, identifier, metadata)
-        else:
-            namespace_id = base.namespace_id
-            identifier = known.identifier if known is not None else identifier
-        location = document.metadata_location
-        if isinstance(metadata, ViewMetadata):
-            return Prepared(
-                identifier=identifier,
-                kind="view",
-                operation="register" if base is None else "refresh",
-                metadata=metadata,
-                metadata_location=location,
-                object_uuid=metadata.view_uuid,
-                location=metadata.location,
-                format_version=metadata.format_version,
-                base=base,
-                folders=entry_folders(metadata.location, metadata.properties, location),
-                namespace_id=namespace_id,
-                writes_file=False,
-                format=FOLLOWED,
-            )
-        return Prepared(
-            identifier=identifier,
-            kind="table",
-            operation="register" if base is None else "refresh",
-            metadata=metadata,
-            metadata_location=location,
-            object_uuid=metadata.table_uuid,
-            location=metadata.location,
-            format_version=metadata.format_version,
-            base=base,
-            folders=entry_folders(metadata.location, metadata.properties, location),
-            namespace_id=namespace_id,
-            snapshot_id=metadata.current_snapshot_id,
-            snapshots=snapshot_changes(before, metadata),
-            writes_file=False,
-            format=FOLLOWED,
-        )
-
-    def _current(self, entry_id: UUID) -> tuple[EntryRow | None, TableMetadata | None]:
-        with self.store.read() as conn:
-            row = tables.get(conn, entry_id)
-            body = tables.document(conn, entry_id) if row is not None else None
-        is_table = row is not None and row.kind == "table" and body is not None
-        return row, TableMetadata.parse(decompress(body or b"")) if is_table else None
-
-    def _check_not_here(self, call: Call, identifier: TableIdentifier, metadata: AnyDocument) -> None:
-        """Refuses a table that the catalog has: its own that comes back, or one of another connector."""
-        object_uuid = metadata.view_uuid if isinstance(metadata, ViewMetadata) else metadata.table_uuid
-        with self.store.read() as conn:
-            here = followed_entries.name_of_uuid(conn, call.catalog.id, object_uuid)
-        if here is not None:
-            raise AlreadyExistsError(
-                f"Cannot follow {identifier}: its UUID is that of {here}, which this catalog has already; two"
-                " connectors find it, or it comes from this catalog"
-            )
-
-    def _commit(
-        self,
-        call: Call,
-        connector_id: UUID,
-        found: DiscoveredTable,
-        document: UpstreamDocument,
-        change: AnyPrepared,
-    ) -> bool:
-        """Tries once; `False` if the name, the entry or the namespace was changed meanwhile."""
-        rows = [(change, compressed(change))] if change.changed else []
-        entry_id, is_new = change.state.id, change.base is None
-
-        def work(conn: Connection, transaction_id: UUID) -> bool:
-            purging = bool(rows) and write_rows(
-                conn,
-                call.catalog.id,
-                call.principal.name,
-                rows,
-                self.clock.now_ms(),
-                transaction_id,
-                call.owner,
-            )
-            if is_new:
-                # after `write_rows`: its lock on the catalog orders this against the drop that makes the job
-                check_not_purged(conn, self._parts.storages, call.catalog, change)
-            if rows:
-                self._parts.overlaps.check(conn, call.catalog, {entry_id: change.folders})
-            upstream = TableIdentifier(found.namespace, found.name)
-            followed_entries.put(
-                conn,
-                entry_id,
-                connector_id,
-                upstream,
-                found.location,
-                document.state,
-                is_new=is_new,
-            )
-            return purging
-
-        try:
-            if rows:
-                self._parts.guard.run(call.catalog.id, [change], work)
-            else:
-                self.store.run(lambda conn: work(conn, entry_id))
-        except (PointerMovedError, DuplicateKeyError, ForeignKeyError):
-            return False
-        return True
-
-
-AnyDocument = TableMetadata | ViewMetadata
-"""The document of a table or of a view."""
+    @classmethod
+    def new(cls, identifier: TableIdentifier, found: DiscoveredTable) -> Difference:
+        """A table or view that is not here."""
+        return cls(identifier, found.location, "not here", None)
 
 
 class Following:
@@ -352,7 +84,7 @@ class Following:
             document = self._connector.load(found, known.state if known.problem is None else None)
             if document is None:
                 return self._unchanged(known)
-            object_uuid = _uuid_of(self._followed.read(self._call, found, document))
+            object_uuid = uuid_of(self._followed.read(self._call, found, document))
             if object_uuid.lower() == known.object_uuid.lower():
                 return self._followed.put(self._call, self._row.id, found, known.identifier, document, known)
             self._followed.remove(self._service, known)
@@ -360,6 +92,35 @@ class Following:
         except FloecatError as error:
             self._note_problem(known, error.message)
             raise
+
+    def compare(self, found: DiscoveredTable, identifier: TableIdentifier) -> Difference | None:
+        """The difference between what was found and what is here; changes nothing.
+
+        Args:
+            identifier: its name here, if it is new.
+        """
+        known = self._known.get(TableIdentifier(found.namespace, found.name))
+        if known is None:
+            return Difference.new(identifier, found)
+        self._seen.add(known.entry_id)
+        try:
+            if found.state == known.state or (document := self._connector.load(found, known.state)) is None:
+                return None
+            theirs = self._followed.read(self._call, found, document)
+        except FloecatError as error:
+            return Difference(known.identifier, known.address, error.message, known.differs_at_ms)
+        if uuid_of(theirs).lower() != known.object_uuid.lower():
+            return Difference(known.identifier, known.address, "another table has its name", None)
+        _, ours = self._followed.current(known.entry_id)
+        if ours is None or isinstance(theirs, ViewMetadata):
+            return Difference(known.identifier, known.address, "another version", None)
+        return Difference(known.identifier, known.address, *_behind(ours, theirs))
+
+    def missing(self) -> Iterator[Difference]:
+        """What is here and was not found, once everything was compared."""
+        for each in self._known.values():
+            if each.entry_id not in self._seen:
+                yield Difference(each.identifier, each.address, "gone there", each.gone_at_ms)
 
     def finish(self, *, is_complete: bool) -> Iterator[Followed | tuple[TableIdentifier, str, FloecatError]]:
         """Renames what was renamed upstream, and marks or removes what is gone.
@@ -397,7 +158,7 @@ class Following:
         document = self._connector.load(found, None)
         if document is None:
             raise BadRequestError(f"The connector has no metadata of {identifier}, which is new")
-        object_uuid = _uuid_of(self._followed.read(self._call, found, document))
+        object_uuid = uuid_of(self._followed.read(self._call, found, document))
         moved = self._by_uuid.get(object_uuid.lower())
         if moved is not None and moved.entry_id not in self._seen:
             self._moved.append((found, moved))
@@ -437,8 +198,16 @@ class Following:
             )
 
 
-def _uuid_of(document: AnyDocument) -> str:
-    return document.view_uuid if isinstance(document, ViewMetadata) else document.table_uuid
+def _behind(ours: TableMetadata, theirs: TableMetadata) -> tuple[str, int | None]:
+    """How a table here is behind the one upstream, and since when."""
+    known = {each.snapshot_id for each in ours.snapshots}
+    newer = [each.timestamp_ms for each in theirs.snapshots if each.snapshot_id not in known]
+    reasons = []
+    if newer:
+        reasons.append(f"behind by {len(newer)} snapshot{'s' * (len(newer) > 1)}")
+    if ours.current_schema.struct != theirs.current_schema.struct:
+        reasons.append("another schema")
+    return ", ".join(reasons) or "other metadata", min(newer, default=theirs.last_updated_ms)
 
 
 def _followed(change: FollowingChange, known: FollowedEntry) -> Followed:

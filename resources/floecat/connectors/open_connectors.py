@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from floecat.catalog.open_catalog import CatalogServices
 from floecat.connectors.connector_service import ConnectorService
 from floecat.connectors.followed_format import FOLLOWED, FollowedFormat
-from floecat.connectors.following import DropTable, FollowedTables
+from floecat.connectors.followed_tables import DropTable, FollowedTables
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.scans import ConnectorScans

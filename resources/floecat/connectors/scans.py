@@ -26,9 +26,10 @@ from floecat.connectors.connector_service import (
     ScanProgress,
     described_fault,
 )
-from floecat.connectors.followed_format import FOLLOWED
-from floecat.connectors.following import Followed, FollowedTables, Following
+from floecat.connectors.followed_tables import Followed, FollowedTables
+from floecat.connectors.following import Difference, Following
 from floecat.connectors.registrations import TableRegistration, TableRegistrations
+from floecat.connectors.scan_reports import CatalogTable, ConnectorScanReport, FailedTable
 from floecat.connectors.spi import Connector, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.entries.calls import Call
 from floecat.errors import (
@@ -53,13 +54,12 @@ from floecat.store.jobs import jobs
 from floecat.store.jobs.jobs import JobRow
 from floecat.store.jobs.leases import LeaseLostError
 
-__all__ = ["CatalogTable", "ConnectorScanReport", "ConnectorScans", "FailedTable", "ScanInfo"]
+__all__ = ["ConnectorScans", "ScanInfo"]
 
 _log = logging.getLogger(__name__)
 
 _MAX_ERROR_LENGTH = 1000
 _DUE_AT_ONCE = 100
-_ENTRY_BYTES = 200
 _RETRY_AFTER_S = 60
 _PRINCIPAL = "connector"
 _LEASE_MS = 60_000
@@ -86,96 +86,6 @@ class ScanInfo(JobInfo, frozen=True, kw_only=True):
     def counts(self) -> Mapping[str, int]:
         """See `ScanProgress`."""
         return {name: getattr(self, name) for name in ScanProgress.__struct_fields__}
-
-
-class CatalogTable(msgspec.Struct, frozen=True):
-    """A table that the catalog had before."""
-
-    identifier: TableIdentifier
-    location: str
-
-
-class FailedTable(msgspec.Struct, frozen=True):
-    """A table that could not be registered, or a place that could not be read."""
-
-    location: str
-    error: FloecatError
-    identifier: TableIdentifier | None = None
-    """The name that the table would get."""
-
-
-class ConnectorScanReport(msgspec.Struct):
-    """The result of a scan, in the order in which tables were found."""
-
-    connector: str
-    registered: list[TableRegistration] = []
-    """New tables. One that cannot be read is registered all the same, with the problem."""
-    changed: list[Followed] = []
-    """Tables and views that follow another catalog: newer states, new names, and what is gone or removed."""
-    skipped: list[CatalogTable] = []
-    failed: list[FailedTable] = []
-    folders: int = 0
-    """Number of folders that were searched."""
-    size_bytes: int = 0
-    """Bytes of names, locations and messages, each counted as often as an answer has it."""
-    error: FloecatError | None = None
-    """Reason why the scan ended early, if it did."""
-
-    @property
-    def progress(self) -> ScanProgress:
-        """The progress of the scan."""
-        named = sum(failure.identifier is not None for failure in self.failed)
-        changes = [each.change for each in self.changed]
-        gone = changes.count("gone") + changes.count("removed")
-        changed = len(changes) - gone
-        tables = len(self.registered) + changed + len(self.skipped) + named
-        return ScanProgress(self.folders, tables, len(self.registered), len(self.failed), changed, gone)
-
-    def follows(self, followed: Followed) -> None:
-        """Adds a table or view that follows another catalog."""
-        if followed.change == "new":
-            self.registered.append(
-                TableRegistration(
-                    followed.identifier,
-                    followed.address,
-                    followed.object_uuid,
-                    followed.entry_id,
-                    followed.snapshot_id,
-                    format=FOLLOWED,
-                )
-            )
-        elif followed.change == "unchanged":
-            self.skipped.append(CatalogTable(followed.identifier, followed.address))
-        else:
-            self.changed.append(followed)
-        self.counts(followed.identifier, followed.address)
-
-    def fails(self, failure: FailedTable) -> None:
-        """Adds a failure."""
-        self.failed.append(failure)
-        self.counts(failure.identifier, failure.location, failure.error)
-
-    def counts(
-        self, identifier: TableIdentifier | None, location: str, problem: FloecatError | None = None
-    ) -> None:
-        """Counts the bytes of a table or a place."""
-        texts = (str(identifier or ""), location, problem.message if problem else "")
-        self.size_bytes += _ENTRY_BYTES + sum(map(len, texts))
-
-    @property
-    def unreadable(self) -> list[TableRegistration]:
-        """The new tables that cannot be read."""
-        return [made for made in self.registered if made.problem is not None]
-
-    @property
-    def summary(self) -> str | None:
-        """The failures, in one sentence; `None` if there were none."""
-        if self.error is not None:
-            return self.error.message
-        if not self.failed:
-            return None
-        first = self.failed[0]
-        return f"{len(self.failed)} failed, the first at {first.location}: {first.error.message}"
 
 
 class ConnectorScans:
@@ -248,6 +158,44 @@ class ConnectorScans:
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
         with self._only_one(call.catalog.account_id):
             return self._scan(msgspec.structs.replace(call, request=None), row, told)
+
+    def compare(
+        self, call: Call, name: str, told: Callable[[ScanProgress], None] = lambda _progress: None
+    ) -> Sequence[Difference]:
+        """What differs between the catalog and the place that a connector searches; changes nothing.
+
+        Args:
+            name: of the connector.
+            told: called with each place and each table.
+
+        Raises:
+            ForbiddenError: the principal may not scan connectors.
+            NotFoundError: there is no such connector.
+            UnavailableError: the account has a scan under way.
+            FloecatError: a part of the place cannot be read.
+        """
+        row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
+        report, began_s = ConnectorScanReport(row.name), time.monotonic()
+        found: list[Difference] = []
+        with self._only_one(call.catalog.account_id):
+            connector = self._services.open(call, row, self._looks_into(report, began_s, told))
+            following = _following(self._followed, call, row, connector)
+            for number, each in enumerate(connector.discover(), start=1):
+                self._check(number, "connector_tables", "tables")
+                if isinstance(each, UnreadablePlace):
+                    raise each.error
+                table = _checked(each)
+                identifier = TableIdentifier((*row.namespace, *table.namespace), table.name)
+                if following is not None and not self._registrations.takes(table.format):
+                    difference = following.compare(table, identifier)
+                else:
+                    is_here = self._registrations.known(call, table.location)
+                    difference = None if is_here else Difference.new(identifier, table)
+                if difference is not None:
+                    found.append(difference)
+                    report.counts(difference.identifier, difference.address)
+                self._check_size(report)
+        return [*found, *(() if following is None else following.missing())]
 
     @contextmanager
     def _only_one(self, account_id: UUID) -> Iterator[None]:
@@ -335,28 +283,14 @@ class ConnectorScans:
     ) -> ConnectorScanReport:
         report, began_s = ConnectorScanReport(row.name), time.monotonic()
         deadline = began_s + self._reading_s
-        longest = self._limits.connector_scan_time
-
-        def looks_into(_location: str) -> None:
-            report.folders += 1
-            self._check(report.folders, "connector_folders", "folders")
-            if time.monotonic() - began_s > longest.seconds:
-                setting = "floecat.limits.connector-scan-time"
-                raise UnprocessableError(f"The scan took longer than {longest} ({setting}), and ended there")
-            told(report.progress)
-
-        def is_bounded() -> None:
-            told(report.progress)
-            self._check(report.size_bytes, "connector_report_bytes", "bytes of names, places and problems")
-
         try:
-            connector = self._services.open(call, row, looks_into)
+            connector = self._services.open(call, row, self._looks_into(report, began_s, told))
             following = _following(self._followed, call, row, connector)
             for number, found in enumerate(connector.discover(), start=1):
                 self._check(number, "connector_tables", "tables")
                 told(report.progress)
                 self._take(call, row, found, report, following, read=time.monotonic() < deadline)
-                is_bounded()
+                self._check_size(report)
             if following is not None:
                 # what could not be read may still be there
                 is_complete = all(failure.identifier is not None for failure in report.failed)
@@ -366,7 +300,8 @@ class ConnectorScans:
                     else:
                         identifier, address, problem = each
                         report.fails(FailedTable(address, problem, identifier))
-                    is_bounded()
+                    told(report.progress)
+                    self._check_size(report)
             told(report.progress)
         except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
             raise
@@ -377,6 +312,24 @@ class ConnectorScans:
             report.error = _internal(error)
         self._note(row, report.summary)
         return report
+
+    def _looks_into(
+        self, report: ConnectorScanReport, began_s: float, told: Callable[[ScanProgress], None]
+    ) -> Callable[[str], None]:
+        longest = self._limits.connector_scan_time
+
+        def looks_into(_location: str) -> None:
+            report.folders += 1
+            self._check(report.folders, "connector_folders", "folders")
+            if time.monotonic() - began_s > longest.seconds:
+                setting = "floecat.limits.connector-scan-time"
+                raise UnprocessableError(f"The scan took longer than {longest} ({setting}), and ended there")
+            told(report.progress)
+
+        return looks_into
+
+    def _check_size(self, report: ConnectorScanReport) -> None:
+        self._check(report.size_bytes, "connector_report_bytes", "bytes of names, places and problems")
 
     def _check(self, number: int, bound: str, what: str) -> None:
         most: int = getattr(self._limits, bound)

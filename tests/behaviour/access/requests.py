@@ -194,6 +194,7 @@ REQUESTS: Mapping[str, Sent] = {
     "createConnector": Sent({"name": "c", "kind": "delta", "location": PLACE}),
     "loadConnector": Sent(),
     "dropConnector": Sent(),
+    "listConnectorDifferences": Sent(),
     "scanConnector": Sent(),
     "listJobs": Sent(),
     "loadJob": Sent(),

@@ -11,7 +11,7 @@ import pytest
 
 from floecat.connectors.connector_service import NewConnector, ScanProgress
 from floecat.connectors.registrations import TableRegistration
-from floecat.connectors.scans import ConnectorScanReport
+from floecat.connectors.scan_reports import ConnectorScanReport
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
 from floecat.delta import delta_rows as delta_tables
 from floecat.entries.calls import Call, PageRequest
@@ -510,3 +510,13 @@ class TestOtherKinds:
     def test_a_root_that_nobody_can_look_at_alone(self, kernel: Kernel, call: Call):
         connect(kernel, call, kind=self.KIND)
         kernel.connectors.connectors.check_root(call, "lake")
+
+
+def test_what_a_scan_would_add_is_a_difference(kernel: Kernel, call: Call, engine: SetEngine):
+    delta_log(kernel, "delta/a")
+    connect(kernel, call)
+    [difference] = kernel.connectors.scans.compare(call, "lake")
+    assert (str(difference.identifier), difference.reason) == ("lake.a", "not here")
+    assert kernel.connectors.scans.compare(call, "lake") == [difference]
+    kernel.connectors.scans.scan(call, "lake")
+    assert kernel.connectors.scans.compare(call, "lake") == []

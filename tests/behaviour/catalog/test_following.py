@@ -12,7 +12,7 @@ import pytest
 
 from floecat.commits.view_commits import CreateView
 from floecat.connectors.connector_service import NewConnector
-from floecat.connectors.scans import ConnectorScanReport
+from floecat.connectors.scan_reports import ConnectorScanReport
 from floecat.connectors.spi import (
     ConnectorSource,
     DiscoveredTable,
@@ -29,7 +29,7 @@ from floecat.errors import (
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings, Duration
-from tests.behaviour.catalog.changes import SCHEMA, append, create, set_property, table
+from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
 from tests.view_documents import view_version
 
 
@@ -318,3 +318,51 @@ def test_a_connector_that_is_deleted_leaves_its_tables(kernel: Kernel, call: Cal
     wanted = msgspec.structs.replace(set_property("a", "k", "v"), identifier=here("a"))
     with pytest.raises(UnsupportedOperationError, match="read-only here: commit at https://there/"):
         kernel.commits.tables.commit(following, wanted)
+
+
+class TestDifferences:
+    def differences(self, kernel: Kernel, call: Call) -> dict[str, tuple[str, bool]]:
+        found = kernel.connectors.scans.compare(call, "mirror")
+        return {each.identifier.name: (each.reason, each.since_ms is not None) for each in found}
+
+    def test_nothing_differs_after_a_scan(self, kernel: Kernel, call: Call, following: Call):
+        create(kernel, call, "a")
+        kernel.commits.views.create(call, ("ns",), VIEW)
+        scan(kernel, following)
+        assert self.differences(kernel, following) == {}
+
+    def test_each_is_named_and_nothing_changes(
+        self, kernel: Kernel, call: Call, following: Call, monkeypatch: pytest.MonkeyPatch
+    ):
+        location = msgspec.json.decode(create(kernel, call, "behind").metadata)["location"]
+        for name in ("dropped", "schema", "properties", "anew"):
+            create(kernel, call, name)
+        scan(kernel, following)
+        kernel.commits.tables.commit(call, append("behind", 1, None, location))
+        kernel.commits.tables.commit(call, append("behind", 2, 1, location))
+        column = {"id": 3, "name": "more", "required": False, "type": "int"}
+        schema = msgspec.json.decode(SCHEMA)
+        added = {**schema, "schema-id": 1, "fields": [*schema["fields"], column]}
+        updates = [
+            {"action": "add-schema", "schema": added},
+            {"action": "set-current-schema", "schema-id": -1},
+        ]
+        kernel.commits.tables.commit(call, change("schema", updates))
+        kernel.commits.tables.commit(call, set_property("properties", "k", "v"))
+        for name in ("dropped", "anew"):
+            kernel.purge.drops.drop(call, table(name), purge=False)
+        for name in ("anew", "new"):
+            create(kernel, call, name)
+        expected = {
+            "anew": ("another table has its name", False),
+            "behind": ("behind by 2 snapshots", True),
+            "dropped": ("gone there", False),
+            "new": ("not here", False),
+            "properties": ("other metadata", True),
+            "schema": ("another schema", True),
+        }
+        assert self.differences(kernel, following) == expected
+        assert self.differences(kernel, following) == expected
+        monkeypatch.setattr(kernel.connectors.scans._followed, "grace_ms", 3_600_000)
+        scan(kernel, following)
+        assert self.differences(kernel, following) == {"dropped": ("gone there", True)}

@@ -314,6 +314,7 @@ def _operations() -> list[Operation]:
         op("connectors.connectors.find", ("c", P.READ_CONNECTORS), ((P.READ_CONNECTORS, CATALOG),)),
         op("connectors.connectors.check_root", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op("connectors.scans.scan", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
+        op("connectors.scans.compare", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op("connectors.connectors.drop", ("k",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op(
             "catalog.changes.update",

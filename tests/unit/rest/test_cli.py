@@ -68,6 +68,7 @@ COMMANDS = (
     "connector create",
     "connector list",
     "connector scan",
+    "connector diff",
     "connector delete",
     "authority",
     "authority create",

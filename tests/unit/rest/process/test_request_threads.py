@@ -572,6 +572,7 @@ def test_operations_that_may_wait_for_storage():
         "listIndexArtifacts",
         "listStatistics",
         "loadCapturePolicy",
+        "listConnectorDifferences",
         "loadConstraints",
         "loadCredentials",
         "loadIndexArtifact",

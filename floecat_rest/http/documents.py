@@ -29,6 +29,7 @@ __all__ = [
     "accepts_gzip",
     "client_config",
     "credentials_json",
+    "with_refresh",
 ]
 
 _JOIN_BELOW_BYTES = 64 << 10
@@ -204,6 +205,19 @@ def _parts(
 def credentials_json(credentials: Sequence[VendedCredential]) -> bytes:
     """The member of an object that holds keys."""
     return b'"storage-credentials":' + msgspec.json.encode(credentials)
+
+
+def with_refresh(credentials: Sequence[VendedCredential], path: str) -> list[VendedCredential]:
+    """Keys with where new ones are got, for readers that are told nothing beside them: those of a plan.
+
+    Args:
+        path: path of the table, as the client spells it.
+    """
+    place = f"{path.lstrip('/')}/credentials"
+    return [
+        VendedCredential(each.prefix, {**each.config, _REFRESH[scheme_of(each.prefix)]: place})
+        for each in credentials
+    ]
 
 
 def client_config(table: LoadedTable, path: str) -> Mapping[str, str]:

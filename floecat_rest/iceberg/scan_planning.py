@@ -16,7 +16,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.plan_answers import PlanAnswer
 from floecat.planning.plans.plan_requests import PlanTableScan
 from floecat.planning.plans.plans import PlanClient
-from floecat_rest.http.documents import NO_STORE, credentials_json
+from floecat_rest.http.documents import NO_STORE, credentials_json, with_refresh
 from floecat_rest.http.errors import describe_error
 from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.options import WITHOUT_STORAGE
@@ -120,5 +120,6 @@ def _answered(
     asked = answer.status == "completed" and "keys" in call.delegation
     credentials = request.kernel.catalog.loader.credentials(call, name) if asked else ()
     if credentials:
-        parts.append(credentials_json(credentials))
+        table = request.scope["path"].rpartition("/plan")[0]
+        parts.append(credentials_json(with_refresh(credentials, table)))
     return Answer(200, b",".join(parts) + b"}", [NO_STORE] if credentials else ())

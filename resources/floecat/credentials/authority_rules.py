@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -80,25 +81,30 @@ def check_authority(name: str, prefix: Location, method: KeyMethod) -> None:
 class BorrowedPower:
     """What an authority may borrow from the service that was not made by the command line."""
 
-    def __init__(self, storage: StorageSettings) -> None:
+    def __init__(self, storage: StorageSettings, default_account_id: UUID) -> None:
+        """Reads the settings.
+
+        Raises:
+            SettingsError: a role is written in no known form.
+        """
         used: list[S3Settings | GcsSettings | AdlsSettings] = [storage.aws.s3, storage.gcs, storage.adls]
         used += [each for own in storage.catalogs.values() for each in (own.s3, own.gcs, own.adls)]
         lent = [*storage.authorities.endpoints, *(each.endpoint for each in used)]
         self._endpoints = {each.rstrip("/") for each in lent if each}
-        self._roles = storage.authorities.roles
+        self._roles = {_lent_role(each, default_account_id) for each in storage.authorities.roles}
 
-    def check(self, prefix: Location, method: KeyMethod) -> None:
-        """Refuses what the settings do not lend.
+    def check(self, account_id: UUID, prefix: Location, method: KeyMethod) -> None:
+        """Refuses what the settings do not lend to an account.
 
         Raises:
             ForbiddenError: see above; the message names the setting.
         """
         if method.keys_of != "own":
             role = getattr(method, "role_arn", None)
-            if role is None or role not in self._roles:
+            if (account_id, role) not in self._roles:
                 raise ForbiddenError(
-                    f"keys-of {method.keys_of} needs a role of floecat.storage.authorities.roles here; the"
-                    " command line may name any"
+                    f"keys-of {method.keys_of} needs a role that floecat.storage.authorities.roles lends to"
+                    " this account; the command line may name any"
                 )
         for field in _ENDPOINTS:
             url = getattr(method, field, None)
@@ -114,6 +120,20 @@ class BorrowedPower:
                     f"The domain of {prefix} is none of Azure: endpoint has to be one of"
                     " floecat.storage.authorities.endpoints"
                 )
+
+
+def _lent_role(written: str, default_account_id: UUID) -> tuple[UUID, str]:
+    """An account, and a role that it may use."""
+    account, _, role = ("", "", written) if written.startswith("arn:") else written.partition("=")
+    try:
+        found = UUID(account) if account else default_account_id
+    except ValueError:
+        found = None
+    if found is None or not role.startswith("arn:"):
+        raise SettingsError(
+            f"Invalid floecat.storage.authorities.roles: {written!r} is neither an ARN nor <account id>=<ARN>"
+        )
+    return found, role
 
 
 def _check_s3(method: S3Method) -> None:

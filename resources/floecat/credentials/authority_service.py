@@ -102,7 +102,7 @@ class AuthorityService:
         check_authority(wanted.name, prefix, wanted.method)
         check_secrets(wanted.method, wanted.secrets)
         if not anywhere:
-            self._borrowed.check(prefix, wanted.method)
+            self._borrowed.check(actor.account_id, prefix, wanted.method)
         id, now_ms = uuids.uuid7(), self._changes.clock.now_ms()
         row = AuthorityRow(
             id,
@@ -168,7 +168,7 @@ class AuthorityService:
             )
             check_authority(row.name, prefix, method)
             if not anywhere and (prefix, method) != (found.prefix, found.method):
-                self._borrowed.check(prefix, method)
+                self._borrowed.check(actor.account_id, prefix, method)
             if wanted.secrets or method.secret != found.method.secret:
                 check_secrets(method, wanted.secrets)
                 row = msgspec.structs.replace(row, secrets=self._secrets.encrypt(row.id, wanted.secrets))

@@ -84,7 +84,9 @@ def open_credentials(parts: EntryParts, settings: Settings, changes: AccessChang
         encryption,
         known,
         secrets,
-        AuthorityService(changes, secrets, BorrowedPower(settings.storage)),
+        AuthorityService(
+            changes, secrets, BorrowedPower(settings.storage, settings.gateway.default_account_id)
+        ),
         AuthorityTrial(secrets, makers, service),
         keys,
         vending,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from floecat.auth.authorizer import AllowAll, Check, Privilege
 from floecat.auth.principals import Principal
 from floecat.catalog.catalog_directory import CatalogDirectory, NewCatalog
 from floecat.credentials.authorities import AdlsMethod, GcsMethod, StorageAuthority
+from floecat.credentials.authority_rules import BorrowedPower
 from floecat.credentials.authority_service import AuthorityUpdate
 from floecat.credentials.keys import AuthorityError
 from floecat.errors import (
@@ -22,9 +24,11 @@ from floecat.errors import (
     ConflictError,
     ForbiddenError,
     NotFoundError,
+    SettingsError,
 )
+from floecat.fileio.locations import normalize_location
 from floecat.runtime import Kernel, open_kernel
-from floecat.settings import SecretSettings, Settings
+from floecat.settings import AuthoritySettings, SecretSettings, Settings, StorageSettings
 from floecat.store.access import grants
 from floecat.store.catalogs import storage_authorities
 from tests.behaviour.credentials.conftest import ENDPOINT, KEYS, ROLE, SECRET, method, wanted
@@ -188,7 +192,7 @@ def test_what_cannot_be_meant_is_refused(
 
 AZURE = {"prefix": "abfss://c@a.dfs.core.windows.net/t", "secrets": {"account-key": "a2V5"}}
 BORROWED = [
-    ("keys-of service needs a role of floecat", {"method": method(keys_of="service"), "secrets": {}}),
+    ("keys-of service needs a role that floecat", {"method": method(keys_of="service"), "secrets": {}}),
     (
         "keys-of web-identity needs a role",
         {"method": method(keys_of="web-identity"), "secrets": {}},
@@ -231,6 +235,25 @@ def test_over_http_what_the_settings_lend_is_taken(kernel: Kernel, actor: Actor)
         service.update(
             actor, "lake", AuthorityUpdate(method=msgspec.structs.replace(lent, endpoint="http://x:1"))
         )
+
+
+def test_a_role_is_lent_to_one_account(settings: Settings) -> None:
+    other = uuid4()
+    lent = method(keys_of="service", role_arn=ROLE, access_key_id=None)
+
+    def power(*roles: str) -> BorrowedPower:
+        storage = StorageSettings(authorities=AuthoritySettings(roles=roles))
+        return BorrowedPower(storage, settings.gateway.default_account_id)
+
+    prefix = normalize_location("s3://lake")
+    own = settings.gateway.default_account_id
+    for roles, account, others in (([ROLE], own, other), ([f"{other}={ROLE}"], other, own)):
+        power(*roles).check(account, prefix, lent)
+        with pytest.raises(ForbiddenError, match="lends to this account"):
+            power(*roles).check(others, prefix, lent)
+    for wrong in ("lent", f"lake={ROLE}", f"{other}=lent", "="):
+        with pytest.raises(SettingsError, match=r"floecat\.storage\.authorities\.roles"):
+            power(wrong)
 
 
 def test_an_account_has_a_bounded_number(settings: Settings) -> None:

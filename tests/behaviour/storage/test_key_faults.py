@@ -135,6 +135,13 @@ def test_keys_follow_the_location(key_lake: KeyLake) -> None:
     files.write_new(f"s3://{key_lake.bucket}/wh/moved/data/x", b"x")
     with pytest.raises(FloecatError, match=r"(?i)denied|refuse"):
         files.write_new(f"{first}/data/x", b"x")
+    # as docs/storage.md says to open files that stay
+    update = {"action": "set-properties", "updates": {"write.object-storage.path": first}}
+    answer = key_lake.client.post(f"{key_lake.tables}/t", json={"requirements": [], "updates": [update]})
+    assert answer.status_code == 200
+    files = key_lake.files(key_lake.load("t").json()["config"])
+    for folder in (first, f"s3://{key_lake.bucket}/wh/moved"):
+        files.write_new(f"{folder}/data/y", b"y")
 
 
 @pytest.mark.parametrize("name", ["a*b", "a${aws:username}", "it's", "表 データ", "a%2Fb", "a+b=c&d"])

@@ -172,9 +172,11 @@ def test_new_keys_and_plans_have_those_of_a_load(key_lake: KeyLake) -> None:
     )
     assert key_lake.client.get(f"{key_lake.tables}/gone/credentials").status_code == 404
     planned = key_lake.client.post(f"{path}/plan", json={}, headers=ASKS)
-    assert planned.json()["storage-credentials"] == credentials
+    refresh = {"client.refresh-credentials-endpoint": f"{path.lstrip('/')}/credentials"}
+    of_plan = [{**each, "config": each["config"] | refresh} for each in credentials]
+    assert planned.json()["storage-credentials"] == of_plan
     fetched = key_lake.client.get(f"{path}/plan/{planned.json()['plan-id']}", headers=ASKS)
-    assert (fetched.status_code, fetched.json().get("storage-credentials")) == (200, credentials)
+    assert (fetched.status_code, fetched.json().get("storage-credentials")) == (200, of_plan)
     assert "storage-credentials" not in key_lake.client.post(f"{path}/plan", json={}).json()
     change_authority(key_lake.kernel, enabled=False)
     assert key_lake.client.get(f"{path}/credentials").json() == {"storage-credentials": []}

@@ -106,8 +106,8 @@ class AuthoritySettings(SettingsGroup, frozen=True, kw_only=True):
     """Storage authorities, which make keys for clients."""
 
     roles: Annotated[tuple[str, ...], text_list()] = ()
-    """ARNs of roles that an authority may have over HTTP with keys of the service (`keys-of`). The command
-    line may name any."""
+    """Roles that an authority may have over HTTP with keys of the service (`keys-of`): an ARN is lent to the
+    default account, `<account id>=<ARN>` to that one. The command line may name any."""
 
     endpoints: Annotated[tuple[str, ...], text_list()] = ()
     """URLs that an authority may have over HTTP as an endpoint, beside those in `floecat.storage` and the

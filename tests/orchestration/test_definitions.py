@@ -49,9 +49,10 @@ def test_the_code_location_holds_what_it_should():
     outcomes, orphans = dg.AssetKey(["purge", "outcomes"]), dg.AssetKey(["purge", "orphan_files"])
     snapshots, targets = dg.AssetKey(["catalog", "snapshots"]), dg.AssetKey(["statistics", "targets"])
     indexes = dg.AssetKey(["statistics", "index_artifacts"])
+    discovered = dg.AssetKey(["reconcile", "discovered_tables"])
     assert repository.asset_graph.get_all_asset_keys() == {
         *(tables, made, outcomes, orphans),
-        *(snapshots, targets, indexes),
+        *(snapshots, targets, indexes, discovered),
     }
     for key, parent in ((snapshots, tables), (targets, snapshots), (indexes, targets)):
         node = repository.asset_graph.get(key)
@@ -74,6 +75,7 @@ def test_the_code_location_holds_what_it_should():
         (outcomes, "no_dead_letters"),
         *((targets, name) for name in ("manifests_match_summary", "every_file_captured")),
         (targets, "no_failed_captures"),
+        *((discovered, name) for name in ("upstreams_reachable", "tables_match_upstream")),
     }
     assert {(sensor.name, sensor.default_status) for sensor in repository.sensor_defs} == {
         ("capture_sensor", dg.DefaultSensorStatus.RUNNING),

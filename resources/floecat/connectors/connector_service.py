@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -25,6 +25,7 @@ from floecat.store.catalogs.connectors import ConnectorRow
 from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
+from floecat.store.entries import followed_entries
 from floecat.store.jobs import jobs
 from floecat.store.record_pages import fetch_records
 
@@ -32,6 +33,7 @@ __all__ = [
     "SCAN_JOB",
     "ConnectorInfo",
     "ConnectorService",
+    "ConnectorState",
     "NewConnector",
     "ScanProgress",
     "described_fault",
@@ -97,6 +99,20 @@ class ConnectorInfo(msgspec.Struct, frozen=True):
     created_at_ms: int
     running_scan: ScanProgress | None = None
     """The scheduled scan that is under way; looked up with a single connector."""
+
+
+class ConnectorState(NamedTuple):
+    """How it stands with an enabled connector, of any catalog."""
+
+    catalog: str
+    name: str
+    last_error: str | None
+    followed: int
+    """Tables and views that follow another catalog."""
+    unreadable: int
+    """Those of them whose newest state could not be taken."""
+    gone: int
+    """Those of them that are not there any more."""
 
 
 class ConnectorService:
@@ -190,6 +206,11 @@ class ConnectorService:
         )
         next_token = page_tokens.encode(found.rows[-1].name, scope) if found.has_more else None
         return Page([_info(row) for row in found.rows], next_token)
+
+    def states(self) -> Sequence[ConnectorState]:
+        """The enabled connectors of all accounts; for operators."""
+        with self._store.read() as conn:
+            return [ConnectorState(*row) for row in followed_entries.counts(conn)]
 
     def load(self, call: Call, name: str) -> ConnectorInfo:
         """A connector.

@@ -36,6 +36,8 @@ class ConnectorScanReport(msgspec.Struct):
     """The result of a scan, in the order in which tables were found."""
 
     connector: str
+    catalog: str = ""
+    """Name of its catalog."""
     registered: list[TableRegistration] = []
     """New tables. One that cannot be read is registered all the same, with the problem."""
     changed: list[Followed] = []

@@ -175,7 +175,7 @@ class ConnectorScans:
             FloecatError: a part of the place cannot be read.
         """
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
-        report, began_s = ConnectorScanReport(row.name), time.monotonic()
+        report, began_s = ConnectorScanReport(row.name, call.catalog.name), time.monotonic()
         found: list[Difference] = []
         with self._only_one(call.catalog.account_id):
             connector = self._services.open(call, row, self._looks_into(report, began_s, told))
@@ -210,6 +210,15 @@ class ConnectorScans:
             yield
         finally:
             self._scanned.discard(account_id)
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the scheduled scan of a connector is due at a time.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            return bool(connectors.due(conn, now_ms, 1))
 
     def scan_due(self) -> Iterator[ConnectorScanReport]:
         """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
@@ -281,7 +290,7 @@ class ConnectorScans:
     def _scan(
         self, call: Call, row: ConnectorRow, told: Callable[[ScanProgress], None]
     ) -> ConnectorScanReport:
-        report, began_s = ConnectorScanReport(row.name), time.monotonic()
+        report, began_s = ConnectorScanReport(row.name, call.catalog.name), time.monotonic()
         deadline = began_s + self._reading_s
         try:
             connector = self._services.open(call, row, self._looks_into(report, began_s, told))

@@ -32,7 +32,7 @@ from floecat.errors import FloecatError, NoSuchTableError
 from floecat.events.catalog_events import PIPELINE_PRINCIPAL
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.storage.catalog_storages import CatalogStorages
-from floecat.store.catalogs import catalogs, connectors
+from floecat.store.catalogs import catalogs
 from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
 from floecat.store.entries import snapshots, tables
@@ -75,15 +75,6 @@ class DeltaPipeline:
                 yield DeltaTable(table.entry_id, _name(catalog, table), after)
             if not page:
                 return
-
-    def has_due_connector(self, now_ms: int) -> bool:
-        """Whether the scheduled scan of a connector, which registers Delta tables, is due.
-
-        Raises:
-            StoreUnavailableError: the store does not answer.
-        """
-        with self._store.read() as conn:
-            return bool(connectors.due(conn, now_ms, 1))
 
     def look(self, after: TablePosition | None, *, limit: int) -> Look:
         """Lists the logs of some tables, several at a time, for a bounded time.

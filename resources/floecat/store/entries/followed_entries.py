@@ -12,6 +12,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.catalogs.connectors import connectors_table as _connectors
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import decode_texts, encode_texts
+from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import id_column, integer_column, metadata, name_column, text_column
 from floecat.store.schema import namespaces as _namespaces
@@ -19,6 +20,7 @@ from floecat.store.schema import namespaces as _namespaces
 __all__ = [
     "FollowedEntry",
     "Upstream",
+    "counts",
     "name_of_uuid",
     "note_problem",
     "of_connector",
@@ -103,6 +105,24 @@ _NOTE_PROBLEM: Final = (
     sa.update(_followed)
     .where(_OF_ENTRY)
     .values(problem=sa.bindparam("new_problem"), differs_at_ms=sa.bindparam("new_differs_at_ms"))
+)
+_COUNTS: Final = (
+    sa.select(
+        _catalogs.c.name,
+        _connectors.c.name,
+        _connectors.c.last_error,
+        sa.func.count(_followed.c.entry_id),
+        sa.func.count(_followed.c.problem),
+        sa.func.count(_followed.c.gone_at_ms),
+    )
+    .select_from(
+        _connectors.join(_catalogs, _catalogs.c.id == _connectors.c.catalog_id).outerjoin(
+            _followed, _followed.c.connector_id == _connectors.c.id
+        )
+    )
+    .where(_connectors.c.enabled)
+    .group_by(_connectors.c.id, _catalogs.c.name, _connectors.c.name, _connectors.c.last_error)
+    .order_by(_catalogs.c.name, _connectors.c.name)
 )
 _PAGE: Final = 1000
 _FIRST_ID: Final = UUID(int=0)
@@ -212,6 +232,14 @@ def note_problem(conn: Connection, entry_id: UUID, problem: str | None, differs_
     """Writes why the newest state of an entry could not be taken, and since when; `None` for no problem."""
     parameters = {"of_entry_id": entry_id, "new_problem": problem, "new_differs_at_ms": differs_at_ms}
     conn.change(_NOTE_PROBLEM, parameters)
+
+
+def counts(conn: Connection) -> list[tuple[str, str, str | None, int, int, int]]:
+    """Enabled connectors of all catalogs: catalog, name, last error, and numbers of followed entries.
+
+    The numbers are of all, of those with a problem, and of those that are gone.
+    """
+    return [tuple(row) for row in conn.all(_COUNTS, {})]
 
 
 def _encoded(upstream: TableIdentifier) -> str:

@@ -1,0 +1,1 @@
+"""Connectors: scans by schedule, and what they found."""

@@ -5,7 +5,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UP_STAMP := $(VENV)/.installed-for-up
 UP_EXTRAS := pipeline,demo
-EXTRAS := pipeline,demo,spark,s3,clients,lance,delta,dev
+EXTRAS := pipeline,demo,pyiceberg,spark,s3,clients,lance,delta,dev
 # Packages whose bounds contradict the others, installed without what they ask for.
 APART  := tests/clients/without-dependencies.txt
 # Python 3.11 or newer; the Iceberg runtime for Spark comes as a package for 3.11 and 3.12 only, so these first.

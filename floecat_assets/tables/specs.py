@@ -96,6 +96,7 @@ def _spec(
 ) -> dg.AssetSpec:
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/table_name": dg.MetadataValue.text(entry.qualified_name),
+        "floecat/name": dg.MetadataValue.text(entry.logical_name),
         "dagster/uri": dg.MetadataValue.text(entry.location),
         "floecat/created_at": dg.MetadataValue.timestamp(entry.created_at_ms / 1000),
     }

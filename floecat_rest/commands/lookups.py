@@ -10,10 +10,13 @@ from floecat.identifiers.written_names import written
 from floecat.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from floecat.auth.authorizer import Securable
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
 
-__all__ = ["OPERATOR", "hint", "of_catalog", "shown"]
+__all__ = ["OPERATOR", "hint", "of_catalog", "separator_of", "shown", "shown_securable", "split_levels"]
 
 OPERATOR: Final = "operator"
 """Name in the commit log for users of commands."""
@@ -33,12 +36,32 @@ def of_catalog(kernel: Kernel, call: Call, name: Name, *, any_catalog: bool) -> 
         any_catalog: whether the name may begin with another catalog of the account.
     """
     call, name = _of_catalog(kernel, call, name, any_catalog=any_catalog)
-    separator = call.catalog.schema_separator
+    return call, split_levels(name, call.catalog.schema_separator)
+
+
+def split_levels(name: Name, separator: str | None) -> Name:
+    """A name that was typed, in a catalog of a separator of schemas: `A:B` is two levels."""
     if separator is None:
-        return call, name
-    levels = name.namespace if isinstance(name, TableIdentifier) else name
-    split = tuple(part for level in levels for part in level.split(separator))
-    return call, name._replace(namespace=split) if isinstance(name, TableIdentifier) else split
+        return name
+    if isinstance(name, TableIdentifier):
+        return name._replace(namespace=split_levels(name.namespace, separator))
+    return tuple(part for level in name for part in level.split(separator))
+
+
+def separator_of(kernel: Kernel, account_id: UUID, catalog: str) -> str | None:
+    """The separator of schemas of a catalog; `None` if it is flat, or there is none."""
+    try:
+        return kernel.catalog.catalogs.by_prefix(account_id, catalog).schema_separator
+    except NoSuchWarehouseError:
+        return None
+
+
+def shown_securable(kernel: Kernel, account_id: UUID, on: Securable) -> str:
+    """A thing of access for people: `namespace A:B of catalog lake`."""
+    if not on.namespace:
+        return str(on)
+    name = on.namespace if on.name is None else TableIdentifier(on.namespace, on.name)
+    return f"{on.kind} {written(name, separator_of(kernel, account_id, on.catalog))} of catalog {on.catalog}"
 
 
 def shown(call: Call, name: Namespace | TableIdentifier) -> str:

@@ -101,6 +101,7 @@ def test_a_commit_is_told_with_what_the_table_looks_like(lakehouse, follower):
         "floecat/committed_at": pytest.approx(location.stat().st_mtime, abs=60),
         "floecat/format_version": "2",
         "floecat/metadata_location": location.as_uri(),
+        "floecat/name": "sales.orders",
         "floecat/operation": "commit",
         "floecat/principal": "ada",
         "floecat/sequence_number": "1",

@@ -158,6 +158,7 @@ def _commit_metadata(event: CatalogEvent) -> _Metadata:
     metadata: _Metadata = {
         "floecat/table_id": dg.MetadataValue.text(str(event.entry_id)),
         _CATALOG_ID: dg.MetadataValue.text(str(event.catalog_id)),
+        "floecat/name": dg.MetadataValue.text(event.logical_name),
         # text, as all numbers of `catalog/tables`: Dagster would plot them, one line over unrelated tables
         _COMMIT_VERSION: dg.MetadataValue.text(str(event.commit_version)),
     }

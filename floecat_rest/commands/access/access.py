@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,16 +13,18 @@ from floecat.auth.principals import Principal
 from floecat.errors import BadRequestError
 from floecat.identifiers.written_names import parse_identifier, parse_namespace
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
+from floecat_rest.commands.lookups import separator_of, shown_securable, split_levels
 from floecat_rest.commands.options import CatalogOption, JsonOption, on_account, on_catalog
 from floecat_rest.http.paged import every
 
 if TYPE_CHECKING:
-    from floecat.access.access_questions import Grant
+    from uuid import UUID
+
     from floecat.auth.actors import Actor
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
 
-__all__ = ["GranteeArgument", "PrincipalArgument", "app", "granted_to", "print_grants"]
+__all__ = ["GranteeArgument", "PrincipalArgument", "app", "print_grants"]
 
 app = typer.Typer(
     name="access", help="Access: grants and owners; who may do what, and why.", no_args_is_help=True
@@ -60,9 +62,10 @@ def grant(
     catalog: CatalogOption = None,
 ) -> None:
     """Grant privileges on a thing and all that is in it."""
-    securable = _securable(kernel, catalog, on)
+    securable = _securable(kernel, actor.account_id, catalog, on)
     added = kernel.access.access.grant(actor, _privileges(privileges), securable, to)
-    print_plain(f"Granted {', '.join(added)} on {securable} to {to}" if added else "All was granted before")
+    told = shown_securable(kernel, actor.account_id, securable)
+    print_plain(f"Granted {', '.join(added)} on {told} to {to}" if added else "All was granted before")
 
 
 @app.command()
@@ -77,12 +80,13 @@ def revoke(
     catalog: CatalogOption = None,
 ) -> None:
     """Take back privileges that were granted on a thing itself. It holds from the next request on."""
-    securable = _securable(kernel, catalog, on)
+    securable = _securable(kernel, actor.account_id, catalog, on)
     removed = kernel.access.access.revoke(actor, _privileges(privileges), securable, of)
+    told = shown_securable(kernel, actor.account_id, securable)
     print_plain(
-        f"Revoked {', '.join(removed)} on {securable} of {of}"
+        f"Revoked {', '.join(removed)} on {told} of {of}"
         if removed
-        else f"Nothing of it was granted on {securable} itself: see floecat access who {on}"
+        else f"Nothing of it was granted on {told} itself: see floecat access who {on}"
     )
 
 
@@ -92,27 +96,29 @@ def owner(
     kernel: Kernel, actor: Actor, on: SecurableArgument, to: GranteeArgument, *, catalog: CatalogOption = None
 ) -> None:
     """Give a catalog, namespace, table or view to another owner, who may do everything with it."""
-    securable = _securable(kernel, catalog, on)
+    securable = _securable(kernel, actor.account_id, catalog, on)
     kernel.access.access.set_owner(actor, securable, to)
-    print_plain(f"{to} owns {securable}")
+    print_plain(f"{to} owns {shown_securable(kernel, actor.account_id, securable)}")
 
 
 @app.command()
 @on_catalog
 def protect(kernel: Kernel, call: Call, on: SecurableArgument) -> None:
     """Protect a catalog, namespace, table or view: nobody can remove it until this is taken off."""
-    securable = _securable(kernel, call.catalog.name, on)
+    securable = _securable(kernel, call.catalog.account_id, call.catalog.name, on)
     changed = kernel.catalog.marks.protect(call, securable, protected=True)
-    print_plain(f"{'Protected' if changed else 'Protected before'}: {securable}")
+    told = shown_securable(kernel, call.catalog.account_id, securable)
+    print_plain(f"{'Protected' if changed else 'Protected before'}: {told}")
 
 
 @app.command()
 @on_catalog
 def unprotect(kernel: Kernel, call: Call, on: SecurableArgument) -> None:
     """Take the protection from removal off a catalog, namespace, table or view."""
-    securable = _securable(kernel, call.catalog.name, on)
+    securable = _securable(kernel, call.catalog.account_id, call.catalog.name, on)
     changed = kernel.catalog.marks.protect(call, securable, protected=False)
-    print_plain(f"{'Not protected any more' if changed else 'Was not protected'}: {securable}")
+    told = shown_securable(kernel, call.catalog.account_id, securable)
+    print_plain(f"{'Not protected any more' if changed else 'Was not protected'}: {told}")
 
 
 @app.command()
@@ -133,7 +139,9 @@ def explain(
     """Explain why a principal may do something, or what it lacks. Exits with 1 if it may not."""
     who = Principal(principal, actor.account_id, groups=tuple(group or ()))
     (wanted,) = _privileges(privilege)
-    found = kernel.access.questions.explain(actor, who, wanted, _securable(kernel, catalog, on))
+    found = kernel.access.questions.explain(
+        actor, who, wanted, _securable(kernel, actor.account_id, catalog, on)
+    )
     if as_json:
         print_json([found])
     else:
@@ -157,7 +165,9 @@ def who(
 ) -> None:
     """List who may do something with a thing, and through what."""
     wanted = _privileges(privilege)[0] if privilege else None
-    found = kernel.access.questions.who(actor, _securable(kernel, catalog, on), wanted, limit)
+    found = kernel.access.questions.who(
+        actor, _securable(kernel, actor.account_id, catalog, on), wanted, limit
+    )
     if as_json:
         print_json(found)
     else:
@@ -244,16 +254,20 @@ def apply(
     _apply(kernel, actor, file, dry_run=dry_run)
 
 
-def granted_to(kernel: Kernel, actor: Actor, grantee: str) -> Iterator[Grant]:
-    """Everything that is granted to a grantee."""
-    return every(lambda token: kernel.access.questions.grants_to(actor, grantee, token, 1000))
-
-
-def print_grants(found: Iterable[Grant]) -> None:
-    """A table of grants to one grantee."""
+def print_grants(kernel: Kernel, actor: Actor, grantee: str) -> None:
+    """A table of everything that is granted to a grantee."""
+    found = every(lambda token: kernel.access.questions.grants_to(actor, grantee, token, 1000))
     print_rows(
         ("privilege", "on", "granted by", "at"),
-        ((each.privilege, str(each.on), each.granted_by, written_time(each.granted_at_ms)) for each in found),
+        (
+            (
+                each.privilege,
+                shown_securable(kernel, actor.account_id, each.on),
+                each.granted_by,
+                written_time(each.granted_at_ms),
+            )
+            for each in found
+        ),
     )
 
 
@@ -285,17 +299,18 @@ def _privileges(text: str) -> Sequence[Privilege]:
     return found
 
 
-def _securable(kernel: Kernel, catalog: str | None, text: str) -> Securable:
+def _securable(kernel: Kernel, account_id: UUID, catalog: str | None, text: str) -> Securable:
     catalog = catalog or kernel.settings.gateway.default_prefix
     kind, _, name = text.partition(":")
     if text == "account":
         return Securable("account", "")
     if text == "catalog":
         return Securable("catalog", catalog)
+    separator = separator_of(kernel, account_id, catalog)
     if kind == "namespace":
-        return Securable("namespace", catalog, parse_namespace(name))
+        return Securable("namespace", catalog, split_levels(parse_namespace(name), separator))
     if kind in ("table", "view"):
-        identifier = parse_identifier(name)
+        identifier = split_levels(parse_identifier(name), separator)
         return Securable("table" if kind == "table" else "view", catalog, *identifier)
     raise BadRequestError(
         f"Invalid name: {text!r}, expected account, catalog, namespace:OUTER.INNER, table:NAMESPACE.NAME"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from floecat_rest.commands.access.access import PrincipalArgument, granted_to, print_grants
+from floecat_rest.commands.access.access import PrincipalArgument, print_grants
 from floecat_rest.commands.console import print_json, print_plain, print_rows, written_time
 from floecat_rest.commands.options import JsonOption, on_account
 
@@ -52,7 +52,7 @@ def show(kernel: Kernel, actor: Actor, principal: PrincipalArgument, *, as_json:
         return
     print_plain(f"state: {'disabled' if found.disabled else 'enabled'}")
     print_plain(f"roles: {', '.join(found.roles) or '-'}")
-    print_grants(granted_to(kernel, actor, f"principal:{principal}"))
+    print_grants(kernel, actor, f"principal:{principal}")
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from floecat_rest.commands.access.access import GranteeArgument, granted_to, print_grants
+from floecat_rest.commands.access.access import GranteeArgument, print_grants
 from floecat_rest.commands.console import print_json, print_plain, print_rows
 from floecat_rest.commands.options import JsonOption, on_account
 from floecat_rest.http.paged import every
@@ -80,10 +80,9 @@ def show(kernel: Kernel, actor: Actor, role: RoleArgument, *, as_json: JsonOptio
     """Show a role: its owner, its members, and what is granted to it."""
     found = kernel.access.roles.get(actor, role)
     members = tuple(every(lambda token: kernel.access.roles.members(actor, role, token, 1000)))
-    granted = granted_to(kernel, actor, f"role:{role}")
     if as_json:
         print_json([msgspec.structs.replace(found, members=members)])
         return
     print_plain(f"owner: {found.owner or '-'}")
     print_plain(f"members: {', '.join(members) or '-'}")
-    print_grants(granted)
+    print_grants(kernel, actor, f"role:{role}")

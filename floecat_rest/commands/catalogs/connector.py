@@ -8,8 +8,9 @@ import msgspec
 import typer
 
 from floecat.errors import BadRequestError, FloecatError
-from floecat.identifiers.written_names import parse_namespace, written
+from floecat.identifiers.written_names import parse_namespace
 from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
+from floecat_rest.commands.lookups import shown, split_levels
 from floecat_rest.commands.options import JsonOption, WideOption, duration_ms, on_catalog
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def create(
     options = dict(_key_and_value(text) for text in option or ())
     from floecat.connectors.connector_service import NewConnector
 
-    levels = parse_namespace(namespace) if namespace else ()
+    levels = split_levels(parse_namespace(namespace), call.catalog.schema_separator) if namespace else ()
     wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
     made = kernel.connectors.connectors.create(call, wanted)
     if as_json:
@@ -79,7 +80,7 @@ def create(
     else:
         print_plain(
             f"Created connector {made.name} for {made.location};"
-            f" its tables go to namespace {written(made.namespace)}"
+            f" its tables go to namespace {shown(call, made.namespace)}"
         )
     try:
         kernel.connectors.connectors.check_root(call, name)
@@ -106,7 +107,7 @@ def list_connectors(
             row.name,
             row.kind,
             row.location,
-            written(row.namespace),
+            shown(call, row.namespace),
             "yes" if row.enabled else "no",
             written_time(row.last_scan_at_ms),
             row.last_error or "",
@@ -136,7 +137,7 @@ def scan(
 
         print_json([scan_response(report, "")])
     else:
-        _print_report(report)
+        _print_report(call, report)
     if report.failed or report.error is not None:
         raise typer.Exit(1)
 
@@ -162,7 +163,7 @@ def diff(
         print_json(map(difference_response, found))
     elif found:
         rows = (
-            (written(each.identifier), each.reason, written_time(each.since_ms), each.address)
+            (shown(call, each.identifier), each.reason, written_time(each.since_ms), each.address)
             for each in found
         )
         print_rows(("name", "difference", "since", "upstream"), rows, more=("upstream",), wide=wide)
@@ -184,14 +185,14 @@ def delete(
     print_plain(f"Deleted connector {name}")
 
 
-def _print_report(report: ConnectorScanReport) -> None:
+def _print_report(call: Call, report: ConnectorScanReport) -> None:
     for made in report.registered:
         problem = f", cannot be read: {made.problem.message}" if made.problem else ""
-        print_plain(f"registered {written(made.identifier)} at {made.location}{problem}")
+        print_plain(f"registered {shown(call, made.identifier)} at {made.location}{problem}")
     for each in report.changed:
-        print_plain(f"{each.change:<10} {written(each.identifier)}, {each.address}")
+        print_plain(f"{each.change:<10} {shown(call, each.identifier)}, {each.address}")
     for failure in report.failed:
-        named = f"{written(failure.identifier)} at " if failure.identifier else ""
+        named = f"{shown(call, failure.identifier)} at " if failure.identifier else ""
         what = f"{named}{failure.location}"
         print_plain(f"failed     {what}: {failure.error.message}")
     if report.error is not None:

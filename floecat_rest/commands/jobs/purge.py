@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from floecat.identifiers.written_names import written
 from floecat_rest.commands.console import print_plain
 from floecat_rest.commands.jobs.job_commands import HEAD, TAIL, Columns, ForceOption, IdArgument, JobCommands
 from floecat_rest.commands.options import JsonOption, on_catalog
@@ -23,7 +22,6 @@ app = typer.Typer(name="purge", help="Purges: deletion of the files of dropped t
 
 _COLUMNS: Columns = {
     **HEAD,
-    "table": lambda purge: written(purge.identifier),
     "found": lambda purge: str(purge.progress.found),
     "deleted": lambda purge: str(purge.progress.deleted),
     "kept": lambda purge: str(sum(purge.progress.kept.values())),

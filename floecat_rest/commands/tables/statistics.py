@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import msgspec
 import typer
 
-from floecat.identifiers.written_names import written
+from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.commands.console import print_json, print_plain, print_rows
 from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import (
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from floecat.entries.calls import Call, Page, PageRequest
-    from floecat.identifiers.namespace import TableIdentifier
     from floecat.runtime import Kernel
     from floecat.statistics.constraints import Constraint, ConstraintColumn
     from floecat.statistics.records import Ndv, StatisticsRecord, Target
@@ -178,7 +177,7 @@ def constraints(
                 each.type.value,
                 _columns(each.columns),
                 "yes" if each.enforced else "no",
-                each.check_expression or _reference(each),
+                each.check_expression or _reference(call, each),
             )
             for each in found.constraints
         ),
@@ -189,11 +188,11 @@ def _columns(columns: Sequence[ConstraintColumn]) -> str:
     return ", ".join(column.column_name or str(column.column_id) for column in columns)
 
 
-def _reference(constraint: Constraint) -> str:
+def _reference(call: Call, constraint: Constraint) -> str:
     """The table that a foreign key refers to, and its differences from the defaults of SQL."""
     table: object = constraint.referenced_table_id
-    if constraint.referenced_table is not None:
-        table = written((*constraint.referenced_table.namespace, constraint.referenced_table.name))
+    if (referenced := constraint.referenced_table) is not None:
+        table = shown(call, TableIdentifier(referenced.namespace, referenced.name))
     if table is None:
         return ""
     columns = f" ({_columns(constraint.referenced_columns)})" if constraint.referenced_columns else ""

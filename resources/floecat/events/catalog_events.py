@@ -12,6 +12,7 @@ from floecat.events.committed_tables import CommittedTable, CommittedTables, Met
 from floecat.events.live_entries import catalog_label
 from floecat.events.table_description import TableDescription
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.storage.catalog_storages import CatalogStorages
 from floecat.store.catalogs import catalogs
 from floecat.store.commits import commit_log
@@ -74,11 +75,18 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     table: TableDescription | None = None
     undescribed: str | None = None
     """Reason why `table` is missing although the commit left table metadata."""
+    schema_separator: str | None = None
+    """Of the catalog; none in a flat one."""
 
     @property
     def qualified_name(self) -> str:
         """Catalog, namespace levels and name, joined by dots."""
         return f"{self.catalog_name}.{self.identifier}"
+
+    @property
+    def logical_name(self) -> str:
+        """Namespace and name for people: `A:B.orders`."""
+        return written(self.identifier, self.schema_separator)
 
     @property
     def left_metadata(self) -> bool:
@@ -154,7 +162,7 @@ class CatalogEvents:
             ]
             of_entries = _Entries(conn, [row for _, row in rows])
         labels = {row.id: catalog_label(row, self._default_account_id) for row in known.values()}
-        events = [of_entries.event(catalog_id, labels[catalog_id], row) for catalog_id, row in rows]
+        events = [of_entries.event(known[catalog_id], labels[catalog_id], row) for catalog_id, row in rows]
         return EventBatch(
             events=tuple(self._described(known, events)),
             more=sum(count for count in pending.values() if count > 0) > len(events),
@@ -211,11 +219,11 @@ class _Entries:
         for change in entry_names.changes_of(conn, wanted) if wanted else ():
             self._changes[change.entry_id].append(change)
 
-    def event(self, catalog_id: UUID, label: str, row: commit_log.CommitLogRow) -> CatalogEvent:
+    def event(self, catalog: catalogs.CatalogRow, label: str, row: commit_log.CommitLogRow) -> CatalogEvent:
         changes = self._changes[row.entry_id]
         before = [each.identifier for each in changes if each.commit_version < row.commit_version]
         return CatalogEvent(
-            catalog_id=catalog_id,
+            catalog_id=catalog.id,
             catalog_name=label,
             commit_version=row.commit_version,
             entry_id=row.entry_id,
@@ -236,4 +244,5 @@ class _Entries:
             format=self._formats.get(row.entry_id),
             created_by=changes[0].principal if changes else None,
             former=before[-1] if row.operation == "rename" and before else None,
+            schema_separator=catalog.schema_separator,
         )

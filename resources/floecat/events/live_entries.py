@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.store.catalogs import catalogs
 from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
@@ -34,11 +35,18 @@ class LiveEntry(msgspec.Struct, frozen=True):
     created_at_ms: int
     created_by: str | None
     """Principal of its first commit."""
+    schema_separator: str | None = None
+    """Of the catalog; none in a flat one."""
 
     @property
     def qualified_name(self) -> str:
         """Catalog, namespace levels and name, joined by dots."""
         return f"{self.catalog_name}.{self.identifier}"
+
+    @property
+    def logical_name(self) -> str:
+        """Namespace and name for people: `A:B.orders`."""
+        return written(self.identifier, self.schema_separator)
 
 
 class LiveEntries:
@@ -61,8 +69,8 @@ class LiveEntries:
                 rows = entry_names.scan(conn, after, _PAGE)
                 # read after the entries, so that it has the catalog of each
                 known = catalogs.list_all_accounts(conn)
-            labels = {row.id: catalog_label(row, self._default_account_id) for row in known}
-            yield from (_entry(row, labels[row.catalog_id]) for row in rows if row.catalog_id in labels)
+            of = {each.id: (each, catalog_label(each, self._default_account_id)) for each in known}
+            yield from (_entry(row, *of[row.catalog_id]) for row in rows if row.catalog_id in of)
             if len(rows) < _PAGE:
                 return
             after = rows[-1].entry_id
@@ -78,7 +86,7 @@ class LiveEntries:
             catalog = catalogs.get(conn, row.catalog_id) if row else None
         if row is None or catalog is None:
             return None
-        return _entry(row, catalog_label(catalog, self._default_account_id))
+        return _entry(row, catalog, catalog_label(catalog, self._default_account_id))
 
 
 def catalog_label(row: CatalogRow, default_account_id: UUID | None) -> str:
@@ -94,7 +102,7 @@ def label(name: str, account_id: UUID, default_account_id: UUID | None) -> str:
     return name if default_account_id in (None, account_id) else f"{name}@{account_id}"
 
 
-def _entry(row: entry_names.EntryName, label: str) -> LiveEntry:
+def _entry(row: entry_names.EntryName, catalog: CatalogRow, label: str) -> LiveEntry:
     return LiveEntry(
         row.entry_id,
         label,
@@ -105,4 +113,5 @@ def _entry(row: entry_names.EntryName, label: str) -> LiveEntry:
         row.metadata_location,
         row.created_at_ms,
         row.created_by,
+        catalog.schema_separator,
     )

@@ -649,6 +649,35 @@ def test_tables_and_namespaces_are_listed_and_shown(lake: Path) -> None:
     assert one_error(run("table", "show", "b.none"), 1) == "Table does not exist: b.none"
 
 
+def test_nested_namespaces_are_shown_and_read_as_one_name(lake: Path) -> None:
+    settings = load_settings()
+    with kernel(settings) as opened:
+        account = settings.gateway.default_account_id
+        call = opened.catalog.calls.open(Principal("anna", account), settings.gateway.default_prefix)
+        opened.catalog.namespaces.create(call, ("a", "b"), {})
+        for name in ("t", "gone"):
+            opened.commits.tables.create_table(call, ("a", "b"), CreateTable(name=name, schema=SCHEMA))
+        opened.purge.drops.drop(call, TableIdentifier(("a", "b"), "gone"), purge=True)
+    run("principal", "create", "ada")
+    run("role", "create", "r")
+    assert run("access", "grant", "use_schema", "namespace:a:b", "role:r").stdout == (
+        "Granted use_schema on namespace a:b of catalog floecat to role:r\n"
+    )
+    assert run("access", "grant", "read_table", "table:a.b.t", "role:r").stdout == (
+        "Granted read_table on table a:b.t of catalog floecat to role:r\n"
+    )
+    granted = run("role", "show", "r").stdout
+    assert "namespace a:b of catalog floecat" in granted
+    assert "table a:b.t of catalog floecat" in granted
+    owned = run("access", "owner", "namespace:a:b", "role:r").stdout
+    assert owned == "role:r owns namespace a:b of catalog floecat\n"
+    assert run("access", "protect", "table:a:b.t").stdout == "Protected: table a:b.t of catalog floecat\n"
+    made = run("connector", "create", "lake", lake.as_uri(), "--namespace", "a:c").stdout
+    assert made.endswith("its tables go to namespace a:c\n")
+    assert "a:c.orders at" in run("connector", "scan", "lake").stdout
+    assert run("purge", "list").stdout.splitlines()[1].split()[1] == "a:b.gone"
+
+
 def test_views_are_listed_and_shown_and_names_may_begin_with_their_catalog(lake: Path) -> None:
     run("table", "register-delta", "floecat.ns.orders", (lake / "orders").as_uri())
     run("catalog", "create", "other")
@@ -825,19 +854,19 @@ def test_orphan_files_are_listed_and_deleted(lake: Path) -> None:
 
 def test_connectors_are_created_scanned_and_deleted(lake: Path) -> None:
     made = run("connector", "create", "lake", lake.as_uri(), "--namespace", "raw.eu", "--interval", "PT1H")
-    assert made.stdout == (f"Created connector lake for {lake.as_uri()}; its tables go to namespace raw.eu\n")
+    assert made.stdout == (f"Created connector lake for {lake.as_uri()}; its tables go to namespace raw:eu\n")
     scanned = run("connector", "scan", "lake")
     assert scanned.returncode == 0, scanned.stderr
     future, orders, counts = scanned.stdout.splitlines()
-    assert orders == f"registered raw.eu.orders at {lake.as_uri()}/orders"
-    assert future.startswith(f"registered raw.eu.future at {lake.as_uri()}/future, cannot be read: ")
+    assert orders == f"registered raw:eu.orders at {lake.as_uri()}/orders"
+    assert future.startswith(f"registered raw:eu.future at {lake.as_uri()}/future, cannot be read: ")
     assert counts == "2 registered (1 cannot be read), 0 known before, 0 failed; 3 folders searched"
     assert (
         run("connector", "scan", "lake").stdout
         == "0 registered, 2 known before, 0 failed; 3 folders searched\n"
     )
     (row,) = run("connector", "list", "--wide").stdout.splitlines()[1:]
-    assert row.split()[:5] == ["lake", "delta", lake.as_uri(), "raw.eu", "yes"]
+    assert row.split()[:5] == ["lake", "delta", lake.as_uri(), "raw:eu", "yes"]
     assert run("connector", "delete", "lake").stdout == "Deleted connector lake\n"
     assert len(run("connector", "list").stdout.splitlines()) == 1
     assert len(run("table", "list").stdout.splitlines()) == 3
@@ -848,16 +877,16 @@ def test_names_with_dots_are_quoted_as_in_sql(lake: Path) -> None:
     (lake / "orders").rename(lake / "sales.db" / "orders")
     location = f"{lake.as_uri()}/sales.db"
     made = run("connector", "create", "lake", location, "--namespace", 'lake."sales.db"')
-    assert made.stdout.endswith('; its tables go to namespace lake."sales.db"\n')
+    assert made.stdout.endswith('; its tables go to namespace "lake:sales.db"\n')
     scanned = run("connector", "scan", "lake").stdout.splitlines()
-    assert scanned[0].startswith('registered lake."sales.db"."a""b c" at ')
-    assert scanned[1] == f'registered lake."sales.db".orders at {location}/orders'
+    assert scanned[0].startswith('registered "lake:sales.db"."a""b c" at ')
+    assert scanned[1] == f'registered "lake:sales.db".orders at {location}/orders'
     refreshed = run("table", "refresh", 'lake."sales.db".orders')
     assert refreshed.stdout == '"lake:sales.db".orders is at version 1\n'
     refreshed = run("table", "refresh", '"lake:sales.db"."a""b c"')
     assert refreshed.stdout == '"lake:sales.db"."a""b c" is at version 1\n'
     assert run("table", "list").stdout.count('"lake:sales.db".') == 2
-    assert 'lake."sales.db"' in run("connector", "list", "--wide").stdout
+    assert '"lake:sales.db"' in run("connector", "list", "--wide").stdout
     again = run("table", "register-delta", '"x.y".orders', f"{location}/orders")
     assert again.stdout.startswith('Created namespace "x.y"\nRegistered "x.y".orders at ')
 

@@ -36,7 +36,7 @@ def entry(name: str, kind: str = "table", **values: Any) -> LiveEntry:
     catalog = values.pop("catalog", "floecat")
     table_format = values.pop("format", "iceberg")
     created = (f"s3://lake/{name}", f"s3://lake/{name}/metadata/1.json", 1_790_000_000_000, "ada")
-    return LiveEntry(values.pop("id", id_of(name)), catalog, identifier, kind, table_format, *created)
+    return LiveEntry(values.pop("id", id_of(name)), catalog, identifier, kind, table_format, *created, ":")
 
 
 def by_name(specs: list[dg.AssetSpec]) -> dict[str, dg.AssetSpec]:
@@ -59,6 +59,7 @@ def test_what_is_shown_of_a_table():
     assert {key: getattr(value, "value", value) for key, value in spec.metadata.items()} == {
         "dagster/table_name": "floecat.sales.e u.100% new/old",
         "dagster/uri": "s3://lake/100% new/old",
+        "floecat/name": '"sales:e u"."100% new/old"',
         "floecat/created_at": 1_790_000_000.0,
         "floecat/created_by": "ada",
         "floecat/load_table": "https://lake.example.com/v1/floecat/namespaces/sales%1Fe%20u/tables/100%25%20new%2Fold",

@@ -20,6 +20,7 @@ from tests.clients.storage_options import polars_storage_options
 from tests.clients.warehouses import Warehouse
 from tests.services.authorities import prepare_authority
 from tests.services.catalog import running_catalog, s3_environment
+from tests.services.misuse import KeyThief
 from tests.services.s3 import S3Server
 from tests.services.short_keys import short_keys
 
@@ -110,3 +111,36 @@ def test_who_gets_new_keys(short_lived: Warehouse, spark: Any, monkeypatch: pyte
     table.refresh()
     assert _ids(reads["a table of PyIceberg"]) == [1, 2, 3]
     duckdb.close()
+
+
+@pytest.mark.scale
+@pytest.mark.timeout(1200)
+def test_keys_end_at_the_server_itself(tmp_path: Path, s3_server: S3Server, s3_bucket: str) -> None:
+    """After the shortest life that STS gives, without a front."""
+    life_s = 900
+    environment = s3_environment(
+        s3_server.endpoint, s3_bucket, s3_server.access_key_id, s3_server.secret_access_key
+    )
+    prefix = f"s3://{s3_bucket}/warehouse"
+    prepare_authority(tmp_path, environment, s3_server, prefix, duration_s=life_s)
+    with running_catalog(tmp_path, environment) as server:
+        warehouse = Warehouse(server, s3_server, s3_bucket, vends=True)
+        catalog = connect_pyiceberg(warehouse)
+        catalog.create_namespace("n")
+        table = catalog.create_table("n.t", ROWS.schema)
+        table.append(ROWS)
+        duckdb = connect_duckdb(warehouse)
+
+        def ids() -> Any:
+            return table.scan().to_arrow()["id"].to_pylist()
+
+        thief = KeyThief(s3_server, table.io.properties, table.location())
+        assert (thief.refused(may_write=True), thief.answer()) == ({}, "")
+        time.sleep(life_s + 5)
+        assert thief.refused(may_write=False) == {}
+        assert thief.answer() in ("ExpiredToken", "InvalidAccessKeyId")
+        assert _ids(ids) == FAILS
+        assert duckdb.execute("SELECT id FROM lake.n.t ORDER BY id").fetchall() == [(1,), (2,), (3,)]
+        table.refresh()
+        assert _ids(ids) == [1, 2, 3]
+        duckdb.close()

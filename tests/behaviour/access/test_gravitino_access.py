@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
+from floecat.auth.actors import Actor
+from floecat.auth.authorizer import AllowAll, Privilege, Securable
+from floecat.auth.principals import Principal
 from floecat.runtime import Kernel
 from floecat.settings import Settings
 from tests.behaviour.access.conftest import token
@@ -188,3 +191,27 @@ def test_the_grants_of_a_role_are_bounded(send: _Send, monkeypatch: pytest.Monke
     assert len(send("admin", "GET", "roles/r")[1]["role"]["securableObjects"][0]["privileges"]) == 2
     monkeypatch.setattr("floecat_rest.gravitino.access._MOST_GRANTS", 1)
     assert len(send("admin", "GET", "roles/r")[1]["role"]["securableObjects"][0]["privileges"]) == 1
+
+
+def test_a_chain_whose_top_may_not_be_made_leaves_nothing(send: _Send, kernel: Kernel, settings: Settings):
+    call = kernel.catalog.calls.open_as_operator("admin", settings.gateway.default_account_id, "floecat")
+    kernel.catalog.namespaces.create(call, ("here",), {})
+    actor = Actor(Principal("admin", settings.gateway.default_account_id), AllowAll())
+    catalog = Securable("catalog", "floecat")
+    for privilege, on in (
+        (Privilege.USE_CATALOG, catalog),
+        (Privilege.CREATE_SCHEMA, Securable("namespace", "floecat", ("here",))),
+    ):
+        kernel.access.access.grant(actor, [privilege], on, "principal:eve")
+    schemas = "catalogs/floecat/schemas"
+    status, refused = send("eve", "POST", schemas, {"name": "top:B:C"})
+    assert (status, refused["code"], refused["type"]) == (403, 1008, "ForbiddenException")
+    assert refused["message"] == (
+        "eve does not have the privilege create_schema on namespace top.B.C of catalog floecat"
+    )
+    assert send("eve", "POST", schemas, {"name": "here:B:C"})[0] == 200
+    assert [each["name"] for each in send("admin", "GET", schemas)[1]["identifiers"]] == ["here"]
+    owners = [
+        send("admin", "GET", f"owners/schema/floecat.here{below}")[1]["owner"] for below in (":B", ":B:C")
+    ]
+    assert owners == [{"name": "eve", "type": "user"}] * 2

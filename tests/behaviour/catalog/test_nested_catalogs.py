@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
+from threading import Barrier, Event
 from time import sleep
 
 import pytest
 
-from floecat.entries.calls import Call
-from floecat.errors import BadRequestError, ConflictError, SettingsError
+from floecat.entries.calls import Call, PageRequest
+from floecat.errors import AlreadyExistsError, BadRequestError, ConflictError, SettingsError
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import Settings
 from floecat.settings.groups.namespaces import NamespaceSettings
@@ -146,3 +146,83 @@ def test_new_catalogs_are_as_the_settings_say(
         assert other.catalog.catalogs.create(account, "two", tmp_path.as_uri()).schema_separator is None
     finally:
         other.close()
+
+
+def test_of_creates_of_one_chain_at_once_one_makes_all_of_it(kernel: Kernel, call: Call):
+    namespaces = kernel.catalog.namespaces
+    for number in range(5):
+        chain = (f"c{number}", "a", "b", "c")
+        begin = Barrier(4)
+
+        def create(depth: int, chain: tuple[str, ...] = chain, begin: Barrier = begin) -> bool:
+            begin.wait(30)
+            try:
+                namespaces.create(call, chain[:depth], {})
+            except AlreadyExistsError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(create, (4, 4, 4, 2)))
+        assert made[:3].count(True) == 1
+        found = [chain[:1], *namespaces.walk(call, chain[:1])]
+        assert found == [chain[:depth] for depth in range(1, 5)]
+
+
+def test_statements_do_not_depend_on_how_many_namespaces_there_are(kernel: Kernel, call: Call):
+    namespaces = kernel.catalog.namespaces
+    counts = []
+    for width in (1, 60):
+        for number in range(width):
+            namespaces.create(call, (f"w{width}", f"n{number}"), {})
+        chain = (f"w{width}", *(f"l{level}" for level in range(9)))
+        counted = []
+        for work in (
+            lambda: namespaces.create(call, chain, {}),  # noqa: B023 - called at once
+            lambda: namespaces.list(call, chain[:1], PageRequest()),  # noqa: B023
+            lambda: namespaces.drop(call, chain),  # noqa: B023
+        ):
+            with kernel.store.count_statements() as counter:
+                work()
+            counted.append(counter.statements)
+        counts.append(counted)
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"separator": "/"},
+            "Delimiter '/' is not allowed because it conflicts with path parsing. Try ':', ';', or '$'.",
+        ),
+        ({"separator": "."}, "Delimiter '.' is not allowed because it separates levels in the store."),
+        ({"separator": "::"}, "Delimiter '::' is not allowed because it is not one character."),
+        (
+            {"separator": "!", "separator_policy": "predefined"},
+            "Delimiter '!' is not allowed because floecat.namespaces.separator-policy takes"
+            " : ; $ | ~ ^ alone."
+            " Try ':', ';', or '$'.",
+        ),
+    ],
+)
+def test_a_service_does_not_start_with_a_separator_that_is_not_allowed(
+    reopened: Callable[..., Kernel], settings: dict[str, str], text: str
+):
+    with pytest.raises(SettingsError) as refused:
+        reopened(**settings)
+    assert refused.value.message.startswith(text)
+
+
+def test_a_level_with_the_separator_is_refused_with_a_reason(kernel: Kernel, call: Call):
+    with pytest.raises(BadRequestError) as refused:
+        kernel.catalog.namespaces.create(call, ("a:b",), {})
+    assert refused.value.message == ("Invalid namespace level: must not hold the namespace separator ':'")
+    nested = kernel.catalog.nested
+    nested.set_nested(call, nested=False)
+    kernel.catalog.namespaces.create(call, ("a:b",), {})
+    with pytest.raises(ConflictError) as conflict:
+        nested.set_nested(call, nested=True)
+    assert conflict.value.message == (
+        "Catalog floecat cannot be nested: a namespace holds ':' in catalog floecat: 'a:b'."
+    )

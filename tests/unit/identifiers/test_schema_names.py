@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +29,13 @@ def test_names_are_split_as_they_were_joined(levels: list[str], separator: str):
 @given(st.lists(LEVEL, min_size=1, max_size=4), st.lists(LEVEL, min_size=1, max_size=4))
 def test_names_in_the_store_have_one_reading(first: list[str], second: list[str]):
     assert (physical_name(tuple(first)) == physical_name(tuple(second))) == (first == second)
+
+
+@given(st.lists(LEVEL, min_size=1, max_size=6))
+def test_names_in_the_store_can_be_read_back(levels: list[str]):
+    """Nothing reads them back but people and tools: rows have the levels beside."""
+    encoded = physical_name(tuple(levels)).split(".")
+    assert [re.sub("~(..)", lambda found: chr(int(found[1], 16)), level) for level in encoded] == levels
 
 
 @pytest.mark.parametrize("name", ["", ":", "a:", ":a", "a::b", "a: :b"])

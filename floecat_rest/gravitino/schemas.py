@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 from litestar import Controller, delete, get, post, put
@@ -10,7 +12,7 @@ from litestar.params import QueryParameter, RawBody
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.namespaces import DescribedNamespace
 from floecat.entries.calls import Call, PageRequest
-from floecat.errors import BadRequestError, NoSuchNamespaceError, UnsupportedOperationError
+from floecat.errors import BadRequestError, FloecatError, NoSuchNamespaceError, UnsupportedOperationError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace
 from floecat.identifiers.schema_names import schema_name, split_schema
@@ -61,7 +63,8 @@ class GravitinoSchemasController(Controller):
                     f"Catalog {call.catalog.name} is flat: its schemas have no children"
                 )
             parent = split_schema(parent_schema, separator)
-        found = request.kernel.catalog.namespaces.list(call, parent, PageRequest())
+        with _by_its_name(call, parent or ()):
+            found = request.kernel.catalog.namespaces.list(call, parent, PageRequest())
         place = [path_name(request, "metalake"), call.catalog.name]
         return IdentifiersAnswer([WireName(place, schema_name(each, separator)) for each in found.items])
 
@@ -74,7 +77,8 @@ class GravitinoSchemasController(Controller):
         properties = given if sent.comment is None else {**given, _COMMENT: sent.comment}
         name = split_schema(_sent_name(request, sent.name), call.catalog.schema_separator)
         namespaces = request.kernel.catalog.namespaces
-        made = namespaces.create(call, name, properties)
+        with _by_its_name(call, name):
+            made = namespaces.create(call, name, properties)
         try:
             described = namespaces.describe(call, name, Privilege.CREATE_SCHEMA)
         except NoSuchNamespaceError:  # dropped since, or the request was sent again afterwards
@@ -93,7 +97,9 @@ class GravitinoSchemaController(Controller):
     def load_schema(self, request: CatalogRequest) -> SchemaAnswer:
         """The schema and its properties."""
         call = request.call()
-        return _answer(call, request.kernel.catalog.namespaces.describe(call, _named(request, call)))
+        name = _named(request, call)
+        with _by_its_name(call, name):
+            return _answer(call, request.kernel.catalog.namespaces.describe(call, name))
 
     @put(operation_id="alterSchema", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def alter_schema(self, request: CatalogRequest, body: RawBody) -> SchemaAnswer:
@@ -106,8 +112,9 @@ class GravitinoSchemaController(Controller):
             key: _text(change.value) for key, change in last.items() if isinstance(change, SetProperty)
         }
         namespaces = request.kernel.catalog.namespaces
-        namespaces.update_properties(call, name, [key for key in last if key not in updates], updates)
-        return _answer(call, namespaces.describe(call, name, Privilege.ALTER_SCHEMA))
+        with _by_its_name(call, name):
+            namespaces.update_properties(call, name, [key for key in last if key not in updates], updates)
+            return _answer(call, namespaces.describe(call, name, Privilege.ALTER_SCHEMA))
 
     @delete(operation_id="dropSchema", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_schema(
@@ -123,11 +130,24 @@ class GravitinoSchemaController(Controller):
             raise BadRequestError(
                 "Unsupported parameter cascade: drop what is in the schema first, then the schema"
             )
+        name = _named(request, call)
         try:
-            request.kernel.catalog.namespaces.drop(call, _named(request, call))
+            with _by_its_name(call, name):
+                request.kernel.catalog.namespaces.drop(call, name)
         except NoSuchNamespaceError:
             return DropAnswer(dropped=False)
         return DropAnswer(dropped=True)
+
+
+@contextmanager
+def _by_its_name(call: Call, schema: Namespace) -> Iterator[None]:
+    """Messages name the schema as its clients do, not with dots as Iceberg's."""
+    try:
+        yield
+    except FloecatError as error:
+        name = schema_name(schema, call.catalog.schema_separator)
+        error.told = error.told.replace(".".join(schema), name)
+        raise
 
 
 def _named(request: CatalogRequest, call: Call) -> Namespace:

@@ -207,7 +207,7 @@ def test_a_chain_whose_top_may_not_be_made_leaves_nothing(send: _Send, kernel: K
     status, refused = send("eve", "POST", schemas, {"name": "top:B:C"})
     assert (status, refused["code"], refused["type"]) == (403, 1008, "ForbiddenException")
     assert refused["message"] == (
-        "eve does not have the privilege create_schema on namespace top.B.C of catalog floecat"
+        "eve does not have the privilege create_schema on namespace top:B:C of catalog floecat"
     )
     assert send("eve", "POST", schemas, {"name": "here:B:C"})[0] == 200
     assert [each["name"] for each in send("admin", "GET", schemas)[1]["identifiers"]] == ["here"]

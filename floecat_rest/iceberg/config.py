@@ -9,6 +9,7 @@ from litestar import Controller, get
 from litestar.routes import BaseRoute
 
 from floecat.catalog.load_table import SCAN_PLANNING_MODE
+from floecat.connectors.spi import CATALOG_ID
 from floecat.identifiers.encoding import encode_segment
 from floecat.identifiers.schema_names import SCHEMA_SEPARATOR
 from floecat_rest.http.options import AT_ONCE, UNLISTED, WITHOUT_STORAGE
@@ -43,6 +44,7 @@ class ConfigController(Controller):
         catalog = request.kernel.catalog.calls.open_warehouse(request.principal, name).catalog
         prefix = encode_segment(catalog.name)
         overrides = {"namespace-separator": request.kernel.separator.config_value}
+        overrides[CATALOG_ID] = str(catalog.id)
         planning_mode = request.kernel.catalog.loader.planning_mode(catalog)
         if planning_mode is not None:
             overrides[SCAN_PLANNING_MODE] = planning_mode

@@ -12,7 +12,8 @@
     │   └── InvalidTokenError           a token that is refused
     ├── ForbiddenError                  a valid identity without the right
     │   ├── LocationNotAllowedError     a location outside the allowed ones
-    │   └── StorageRefusedError         the service itself lacks a right in storage
+    │   ├── StorageRefusedError         the service itself lacks a right in storage
+    │   └── UpstreamRefusedError        another catalog refuses the login of a connector
     ├── NotFoundError
     │   ├── NoSuchWarehouseError
     │   ├── NoSuchNamespaceError
@@ -86,6 +87,7 @@ __all__ = [
     "UnprocessableError",
     "UnsupportedDeltaTableError",
     "UnsupportedOperationError",
+    "UpstreamRefusedError",
 ]
 
 
@@ -154,6 +156,10 @@ class LocationNotAllowedError(ForbiddenError):
 
 class StorageRefusedError(ForbiddenError):
     """Storage refuses the keys or the user of the service, which only an operator can change."""
+
+
+class UpstreamRefusedError(ForbiddenError):
+    """Another catalog refuses the login of a connector, which only who manages the connector can change."""
 
 
 class NotFoundError(FloecatError):

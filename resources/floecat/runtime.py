@@ -100,6 +100,7 @@ class Kernel:
             self.catalog,
             self.registrations,
             self.purge.drops.drop,
+            self.credentials.encryption,
             self.separator,
             settings,
             background,

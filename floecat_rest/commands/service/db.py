@@ -32,7 +32,9 @@ def encrypt_secrets(config: ConfigOption = None, data_dir: DataDirOption = None)
     from floecat.runtime import kernel
 
     with kernel(settings_from(config, data_dir=data_dir)) as opened:
-        count, lost = opened.credentials.authorities.encrypt_anew()
+        both = (opened.credentials.authorities, opened.connectors.connectors)
+        done = [secrets.encrypt_anew() for secrets in both]
+    count, lost = sum(each[0] for each in done), [*done[0][1], *done[1][1]]
     for message in lost:
         print_error(message)
     print_plain(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -13,12 +14,16 @@ import uuid_utils.compat as uuids
 
 from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
+from floecat.connectors.logins import MASK, check_credentials, masked
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
+from floecat.credentials.authorities import HiddenSecrets
+from floecat.credentials.secrets import Encryption, SecretsError
 from floecat.entries.calls import Call, Page
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import AlreadyExistsError, BadRequestError, ConflictError, FloecatError, NotFoundError
 from floecat.identifiers.namespace import Namespace, check_name, check_namespace
+from floecat.settings import ConnectorSettings
 from floecat.store import page_tokens
 from floecat.store.catalogs import connectors
 from floecat.store.catalogs.connectors import ConnectorRow
@@ -34,6 +39,7 @@ __all__ = [
     "ConnectorInfo",
     "ConnectorService",
     "ConnectorState",
+    "ConnectorUpdate",
     "NewConnector",
     "ScanProgress",
     "described_fault",
@@ -51,7 +57,7 @@ MIN_INTERVAL_MS = 10_000
 _MAX_OPTIONS_CHARACTERS = 64 * 1024
 
 
-class NewConnector(msgspec.Struct, frozen=True):
+class NewConnector(HiddenSecrets, frozen=True):
     """The request for a new connector."""
 
     name: str
@@ -64,6 +70,19 @@ class NewConnector(msgspec.Struct, frozen=True):
     """Whether schedules scan it."""
     interval_ms: int = 600_000
     """Time between two scheduled scans."""
+    credentials: Mapping[str, str] = {}
+    """How it logs in, as `check_credentials` knows it."""
+
+
+class ConnectorUpdate(HiddenSecrets, frozen=True):
+    """Changes of a connector; what is None stays."""
+
+    options: Mapping[str, str] | None = None
+    """All of them."""
+    credentials: Mapping[str, str] | None = None
+    """All of them; none with an empty one."""
+    enabled: bool | None = None
+    interval_ms: int | None = None
 
 
 class ScanProgress(msgspec.Struct, frozen=True):
@@ -97,6 +116,8 @@ class ConnectorInfo(msgspec.Struct, frozen=True):
     last_scan_at_ms: int | None
     last_error: str | None
     created_at_ms: int
+    credentials: dict[str, str] = {}
+    """The scheme, and `***` for each further field."""
     running_scan: ScanProgress | None = None
     """The scheduled scan that is under way; looked up with a single connector."""
 
@@ -125,11 +146,22 @@ class ConnectorService:
         clock: Clock,
         keys: IdempotencyKeys,
         registry: ConnectorRegistry,
+        encryption: Encryption,
+        settings: ConnectorSettings,
         *,
         reserved: str,
         most: int,
     ) -> None:
-        """`reserved`: characters that no namespace level may hold; `most`: connectors of a catalog."""
+        """Puts the service together.
+
+        Args:
+            encryption: of credentials.
+            settings: what connectors may connect to.
+            reserved: characters that no namespace level may hold.
+            most: connectors of a catalog.
+        """
+        self._encryption = encryption
+        self._settings = settings
         self._store = store
         self._transactions = transactions
         self._clock = clock
@@ -153,7 +185,7 @@ class ConnectorService:
         def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
             call.check(needed)
             row = self._row(call, wanted)
-            made = _info(row)
+            made = self._info(row)
 
             def insert(conn: Connection, transaction_id: UUID) -> None:
                 if connectors.count(conn, call.catalog.id) >= self._most:
@@ -180,7 +212,7 @@ class ConnectorService:
         """
         call.check((Privilege.READ_CONNECTORS, call.on_catalog()))
         with self._store.read() as conn:
-            return [_info(row) for row in connectors.list_all(conn, call.catalog.id)]
+            return [self._info(row) for row in connectors.list_all(conn, call.catalog.id)]
 
     def page(self, call: Call, token: str | None, limit: int) -> Page[ConnectorInfo]:
         """A page of the connectors of the catalog, by name, as large as one answer may be.
@@ -205,7 +237,7 @@ class ConnectorService:
             limit,
         )
         next_token = page_tokens.encode(found.rows[-1].name, scope) if found.has_more else None
-        return Page([_info(row) for row in found.rows], next_token)
+        return Page([self._info(row) for row in found.rows], next_token)
 
     def states(self) -> Sequence[ConnectorState]:
         """The enabled connectors of all accounts; for operators."""
@@ -224,7 +256,46 @@ class ConnectorService:
         running = [
             msgspec.json.decode(scan.progress, type=ScanProgress) for scan in scans if scan.state == "running"
         ]
-        return msgspec.structs.replace(_info(row), running_scan=next(iter(running), None))
+        return msgspec.structs.replace(self._info(row), running_scan=next(iter(running), None))
+
+    def update(self, call: Call, name: str, wanted: ConnectorUpdate) -> ConnectorInfo:
+        """Changes a connector, from its next scan on.
+
+        Raises:
+            NotFoundError: there is none of this name.
+            BadRequestError: an option, a credential or the interval is malformed.
+            CommitStateUnknownError: it may have been changed.
+        """
+
+        def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
+            old = self.find(call, name, Privilege.MANAGE_CONNECTORS)
+            credentials = wanted.credentials
+            row = msgspec.structs.replace(
+                old,
+                options=old.options if wanted.options is None else dict(wanted.options),
+                credentials=old.credentials if credentials is None else self._encrypted(old.id, credentials),
+                enabled=old.enabled if wanted.enabled is None else wanted.enabled,
+                interval_ms=old.interval_ms if wanted.interval_ms is None else wanted.interval_ms,
+                updated_at_ms=self._clock.now_ms(),
+            )
+            row = msgspec.structs.replace(
+                row, next_scan_at_ms=min(row.next_scan_at_ms, row.updated_at_ms + row.interval_ms)
+            )
+            _check_interval(row.interval_ms)
+            _check_options(row.options)
+            self.open(call, row)
+            made = self._info(row)
+
+            def change(conn: Connection, transaction_id: UUID) -> None:
+                if not connectors.update(conn, row, row.updated_at_ms):
+                    raise missing_connector(name)
+                leave_trace(conn, transaction_id, row.updated_at_ms)
+                finish(conn, made)
+
+            self._transactions.run(call.catalog.id, change)
+            return made
+
+        return self._keys.run(call, JsonAnswer(ConnectorInfo), work)
 
     def drop(self, call: Call, name: str) -> None:
         """Removes a connector; the tables that it found stay.
@@ -275,10 +346,21 @@ class ConnectorService:
             BadRequestError: the kind or an option is not known any more, or the class of the kind fails.
             LocationNotAllowedError: the location is not allowed any more.
             SettingsError: the class of the kind cannot be imported, or is no connector.
+            SecretsError: no key decrypts its credentials.
         """
-        call.catalog.allowed.check(row.location)
-        source = ConnectorSource(row.location, row.options, call.catalog.storage, looks_into=looks_into)
         kind = self._registry.get(row.kind)
+        if getattr(kind, "location_is_storage", True):
+            call.catalog.allowed.check(row.location)
+        source = ConnectorSource(
+            row.location,
+            row.options,
+            call.catalog.storage,
+            credentials=self._credentials(row),
+            allowed_hosts=self._settings.allowed_hosts,
+            token_commands=self._settings.token_commands,
+            catalog_id=str(call.catalog.id),
+            looks_into=looks_into,
+        )
         try:
             return kind(source)
         except FloecatError:
@@ -304,16 +386,17 @@ class ConnectorService:
         check_name(wanted.name, "connector name")
         namespace = wanted.namespace or (wanted.name,)
         check_namespace(namespace, reserved=self._reserved)
-        if wanted.interval_ms < MIN_INTERVAL_MS:
-            raise BadRequestError(f"Invalid interval: must be at least {MIN_INTERVAL_MS // 1000} seconds")
+        _check_interval(wanted.interval_ms)
         _check_options(wanted.options)
         now_ms = self._clock.now_ms()
+        is_storage = getattr(self._registry.get(wanted.kind), "location_is_storage", True)
+        id = uuids.uuid7()
         row = ConnectorRow(
-            id=uuids.uuid7(),
+            id=id,
             catalog_id=call.catalog.id,
             name=wanted.name,
             kind=wanted.kind,
-            location=str(call.catalog.allowed.check(wanted.location)),
+            location=str(call.catalog.allowed.check(wanted.location)) if is_storage else wanted.location,
             namespace=namespace,
             options=dict(wanted.options),
             enabled=wanted.enabled,
@@ -321,14 +404,73 @@ class ConnectorService:
             next_scan_at_ms=now_ms,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
+            credentials=self._encrypted(id, wanted.credentials),
         )
         self.open(call, row)  # refuses an unknown kind or option now rather than with every scan
         return row
+
+    def encrypt_anew(self) -> tuple[int, Sequence[str]]:
+        """Encrypts the credentials of every catalog with the key that encrypts now.
+
+        Returns:
+            How many were not before, and a sentence for each that no key decrypts.
+        """
+        with self._store.read() as conn:
+            rows = connectors.with_credentials(conn)
+        count, lost = 0, []
+        for row in rows:
+            if row.credentials is None or self._encryption.is_current(row.credentials):
+                continue
+            try:
+                text = self._encryption.decrypt(row.credentials, str(row.id))
+            except SecretsError as error:
+                lost.append(f"Connector {row.name}: {error.message}")
+                continue
+            new = self._encryption.encrypt(text, str(row.id))
+            self._store.run(partial(connectors.replace_credentials, row=row, credentials=new))
+            count += 1
+        return count, lost
+
+    def _encrypted(self, id: UUID, credentials: Mapping[str, str]) -> str | None:
+        check_credentials(credentials, self._settings.token_commands)
+        text = msgspec.json.encode(dict(credentials)).decode()
+        return self._encryption.encrypt(text, str(id)) if credentials else None
+
+    def _credentials(self, row: ConnectorRow) -> Mapping[str, str]:
+        if row.credentials is None:
+            return {}
+        text = self._encryption.decrypt(row.credentials, str(row.id))
+        return msgspec.json.decode(text, type=dict[str, str])
+
+    def _info(self, row: ConnectorRow) -> ConnectorInfo:
+        try:
+            credentials = masked(self._credentials(row))
+        except SecretsError:
+            credentials = {"scheme": MASK}
+        return ConnectorInfo(
+            name=row.name,
+            kind=row.kind,
+            location=row.location,
+            namespace=row.namespace,
+            options=row.options,
+            enabled=row.enabled,
+            interval_ms=row.interval_ms,
+            next_scan_at_ms=row.next_scan_at_ms,
+            last_scan_at_ms=row.last_scan_at_ms,
+            last_error=row.last_error,
+            created_at_ms=row.created_at_ms,
+            credentials=credentials,
+        )
 
 
 def missing_connector(name: str) -> NotFoundError:
     """The error for a connector that does not exist."""
     return NotFoundError(f"Connector does not exist: {name}")
+
+
+def _check_interval(interval_ms: int) -> None:
+    if interval_ms < MIN_INTERVAL_MS:
+        raise BadRequestError(f"Invalid interval: must be at least {MIN_INTERVAL_MS // 1000} seconds")
 
 
 def _check_options(options: Mapping[str, str]) -> None:
@@ -338,22 +480,6 @@ def _check_options(options: Mapping[str, str]) -> None:
         "".join([*options, *options.values()]).encode()
     except UnicodeEncodeError:
         raise BadRequestError("Invalid options: not valid Unicode text") from None
-
-
-def _info(row: ConnectorRow) -> ConnectorInfo:
-    return ConnectorInfo(
-        name=row.name,
-        kind=row.kind,
-        location=row.location,
-        namespace=row.namespace,
-        options=row.options,
-        enabled=row.enabled,
-        interval_ms=row.interval_ms,
-        next_scan_at_ms=row.next_scan_at_ms,
-        last_scan_at_ms=row.last_scan_at_ms,
-        last_error=row.last_error,
-        created_at_ms=row.created_at_ms,
-    )
 
 
 def described_fault(error: BaseException) -> str:

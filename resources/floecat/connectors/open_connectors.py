@@ -11,6 +11,8 @@ from floecat.connectors.followed_tables import DropTable, FollowedTables
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.scans import ConnectorScans
+from floecat.connectors.validation import ConnectorTrial
+from floecat.credentials.secrets import Encryption
 from floecat.entries.open_entries import EntryParts
 from floecat.identifiers.encoding import NamespaceSeparator
 from floecat.jobs.background import Background
@@ -25,6 +27,7 @@ class ConnectorServices:
 
     connectors: ConnectorService
     scans: ConnectorScans
+    trial: ConnectorTrial
 
 
 def open_connectors(
@@ -32,6 +35,7 @@ def open_connectors(
     catalog: CatalogServices,
     registrations: TableRegistrations,
     drop_table: DropTable,
+    encryption: Encryption,
     separator: NamespaceSeparator,
     settings: Settings,
     background: Background,
@@ -42,6 +46,7 @@ def open_connectors(
         catalog: finds catalogs and makes namespaces.
         registrations: register what a scan finds.
         drop_table: removes a table.
+        encryption: of credentials.
         separator: how namespace levels are joined on the wire.
         background: knows jobs of all kinds.
 
@@ -54,6 +59,8 @@ def open_connectors(
         parts.clock,
         parts.keys,
         ConnectorRegistry(settings.connectors.kinds),
+        encryption,
+        settings.connectors,
         reserved=separator.reserved,
         most=settings.limits.connectors,
     )
@@ -69,4 +76,4 @@ def open_connectors(
         limits=settings.limits,
     )
     background.jobs.add(scans.kind)
-    return ConnectorServices(connectors, scans)
+    return ConnectorServices(connectors, scans, ConnectorTrial(connectors))

@@ -20,6 +20,7 @@ _SETTING = "floecat.connectors.kinds"
 BUILT_IN = {
     "delta": "floecat.delta.connector:DeltaConnector",
     "iceberg": "floecat.connectors.kinds.iceberg_folders:IcebergFoldersConnector",
+    "iceberg-rest": "floecat.connectors.kinds.iceberg_rest:IcebergRestConnector",
     "pyiceberg": "floecat.connectors.kinds.pyiceberg_catalog:PyIcebergConnector",
 }
 """Built-in kinds, and the classes behind them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -14,6 +14,7 @@ from floecat.identifiers.namespace import Namespace
 from floecat.storage.catalog_storage import CatalogStorage
 
 __all__ = [
+    "CATALOG_ID",
     "ChecksRoot",
     "Connector",
     "ConnectorSource",
@@ -23,6 +24,10 @@ __all__ = [
     "UnreadablePlace",
     "UpstreamDocument",
 ]
+
+
+CATALOG_ID: Final = "floecat.catalog-id"
+"""Property by which catalogs of this product tell who they are, in `/v1/config`."""
 
 
 def _not_told(_location: str) -> None:
@@ -42,9 +47,16 @@ class ConnectorSource(msgspec.Struct, frozen=True):
     """How it logs in upstream, decrypted: `scheme` and what that needs. Never part of a message or a log."""
     allowed_hosts: Sequence[str] = ()
     """Hosts that it may connect to, from `floecat.connectors.allowed-hosts`: names, or `*.domain`."""
+    token_commands: Mapping[str, str] = {}
+    """Commands that print tokens, by name, from `floecat.connectors.token-commands`."""
+    catalog_id: str = ""
+    """Id of the catalog that has the connector."""
     looks_into: Callable[[str], None] = _not_told
     """A connector calls it with each folder before it looks into it, for the progress of the scan. It raises
     what must end the scan: let that pass."""
+
+    def __repr__(self) -> str:
+        return f"ConnectorSource({self.location!r})"
 
     @property
     def allowed(self) -> AllowedLocations:
@@ -99,7 +111,11 @@ Discovery: TypeAlias = DiscoveredTable | UnreadablePlace
 
 
 class Connector(Protocol):
-    """Looks for tables. It is created with a `ConnectorSource`, for one scan."""
+    """Looks for tables. It is created with a `ConnectorSource`, for one scan.
+
+    The class of one whose place is another catalog says `location_is_storage = False`: its location is then
+    an address, whose host must be allowed, and no location of storage.
+    """
 
     def __init__(self, source: ConnectorSource) -> None:
         """Takes where to look; sends nothing yet.

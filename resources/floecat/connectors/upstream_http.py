@@ -25,13 +25,15 @@ from floecat.errors import (
     UnprocessableError,
 )
 
-__all__ = ["AllowedHosts", "Signer", "UpstreamAnswer", "UpstreamHttp"]
+__all__ = ["LONGEST_ANSWER_BYTES", "AllowedHosts", "Signer", "UpstreamAnswer", "UpstreamHttp"]
+
+LONGEST_ANSWER_BYTES: Final = 64 << 20
+"""As the document of a table; listings and tokens have less."""
 
 _SETTING: Final = "floecat.connectors.allowed-hosts"
 _MOST_REDIRECTS: Final = 3
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _STEP_BYTES: Final = 64 << 10
-_MOST_BYTES: Final = 64 << 20
 _TIMEOUT_S: Final = 60.0
 _LONGEST_URL: Final = 8 << 10
 
@@ -176,7 +178,7 @@ class UpstreamHttp:
         body: bytes | None = None,
         *,
         signer: Signer | None = None,
-        most_bytes: int = _MOST_BYTES,
+        most_bytes: int = LONGEST_ANSWER_BYTES,
     ) -> UpstreamAnswer:
         """Sends a request, and follows redirects of a GET to hosts that are allowed.
 

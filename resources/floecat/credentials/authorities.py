@@ -166,5 +166,5 @@ class HiddenSecrets(msgspec.Struct, frozen=True):
     """Base of requests that have secrets: their representation does not show them."""
 
     def __repr__(self) -> str:
-        shown = (name for name in self.__struct_fields__ if name != "secrets")
+        shown = (name for name in self.__struct_fields__ if name not in ("secrets", "credentials"))
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"

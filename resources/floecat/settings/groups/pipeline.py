@@ -30,6 +30,10 @@ class ConnectorSettings(SettingsGroup, frozen=True, kw_only=True):
     """Hosts of other catalogs, and of the services where connectors log in, as `catalog.example.com` or
     `*.example.com`: connectors connect to no other."""
 
+    token_commands: Annotated[Mapping[str, str], mapping(secret=True)] = {}
+    """Commands that print a token for the login of connectors, by the name that credentials give, as
+    `lake = "gcloud auth print-access-token"`. They run without a shell, as the user of the service."""
+
     gone_table_grace: Annotated[Duration, duration()] = Duration(86_400_000)
     """Time that a table or view stays that follows another catalog and is gone there. It is readable in the
     meantime. Then a scan removes it, and no file."""

@@ -33,8 +33,10 @@ __all__ = [
     "get",
     "insert",
     "list_all",
+    "replace_credentials",
     "sizes",
     "update",
+    "with_credentials",
 ]
 
 connectors_table: Final = sa.Table(
@@ -52,6 +54,7 @@ connectors_table: Final = sa.Table(
     integer_column("next_scan_at_ms"),
     integer_column("last_scan_at_ms", nullable=True),
     text_column("last_error", nullable=True),
+    text_column("credentials", nullable=True),
     integer_column("created_at_ms"),
     integer_column("updated_at_ms"),
     sa.UniqueConstraint("catalog_id", "name"),
@@ -74,6 +77,7 @@ _COLUMNS: Final = (
     connectors_table.c.updated_at_ms,
     connectors_table.c.last_scan_at_ms,
     connectors_table.c.last_error,
+    connectors_table.c.credentials,
 )
 _INSERT: Final = sa.insert(connectors_table)
 _GET: Final = sa.select(*_COLUMNS).where(connectors_table.c.id == sa.bindparam("id"))
@@ -114,6 +118,7 @@ _UPDATE: Final = (
         location=sa.bindparam("new_location"),
         namespace=sa.bindparam("new_namespace"),
         options=sa.bindparam("new_options"),
+        credentials=sa.bindparam("new_credentials"),
         enabled=sa.bindparam("new_enabled"),
         interval_ms=sa.bindparam("new_interval_ms"),
         next_scan_at_ms=sa.bindparam("new_next_scan_at_ms"),
@@ -130,11 +135,17 @@ _FINISH_SCAN: Final = (
     .where(_OF_ID)
     .values(last_scan_at_ms=sa.bindparam("now_ms"), last_error=sa.bindparam("new_last_error"))
 )
+_WITH_CREDENTIALS: Final = sa.select(*_COLUMNS).where(connectors_table.c.credentials.is_not(None))
+_REPLACE_CREDENTIALS: Final = (
+    sa.update(connectors_table)
+    .where(_OF_ID, connectors_table.c.credentials == sa.bindparam("old"))
+    .values(credentials=sa.bindparam("new"))
+)
 _DELETE: Final = sa.delete(connectors_table).where(_OF_ID)
 
 
 class ConnectorRow(msgspec.Struct, frozen=True):
-    """A connector. A row holds no credentials: storage is asked for with those of the process."""
+    """A connector."""
 
     id: UUID
     catalog_id: UUID
@@ -160,6 +171,8 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     """Time when the last scan ended, scheduled or requested."""
     last_error: str | None = None
     """Error of that scan, if any."""
+    credentials: str | None = None
+    """How it logs in upstream, encrypted."""
 
 
 def insert(conn: Connection, row: ConnectorRow) -> None:
@@ -240,12 +253,23 @@ def update(conn: Connection, row: ConnectorRow, now_ms: int) -> bool:
         "new_location": row.location,
         "new_namespace": encode_texts(row.namespace),
         "new_options": encode_properties(row.options),
+        "new_credentials": row.credentials,
         "new_enabled": row.enabled,
         "new_interval_ms": row.interval_ms,
         "new_next_scan_at_ms": row.next_scan_at_ms,
         "now_ms": now_ms,
     }
     return conn.change(_UPDATE, parameters) == 1
+
+
+def with_credentials(conn: Connection) -> list[ConnectorRow]:
+    """The connectors of every catalog that have credentials."""
+    return [_record(row) for row in conn.all(_WITH_CREDENTIALS, {})]
+
+
+def replace_credentials(conn: Connection, row: ConnectorRow, credentials: str) -> None:
+    """Writes the credentials of a row encrypted anew, unless they were changed meanwhile."""
+    conn.change(_REPLACE_CREDENTIALS, {"of_id": row.id, "old": row.credentials, "new": credentials})
 
 
 def claim(conn: Connection, row: ConnectorRow, next_scan_at_ms: int) -> bool:

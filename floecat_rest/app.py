@@ -66,6 +66,7 @@ from floecat_rest.management.connectors import (
     ConnectorController,
     ConnectorDifferencesController,
     ConnectorScanController,
+    ConnectorValidationController,
     ConnectorsController,
 )
 from floecat_rest.management.health import HealthController, MetricsPageController
@@ -160,6 +161,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     ConnectorController,
     ConnectorDifferencesController,
     ConnectorScanController,
+    ConnectorValidationController,
     JobsController,
     JobController,
     RetryJobController,

@@ -15,6 +15,9 @@ from floecat_rest.management.wire import (
     ListConnectorsResponse,
     ListDifferencesResponse,
     ScanResponse,
+    UpdateConnectorRequest,
+    ValidationResponse,
+    ValidationStep,
     connector_response,
     difference_response,
     scan_response,
@@ -24,6 +27,7 @@ __all__ = [
     "ConnectorController",
     "ConnectorDifferencesController",
     "ConnectorScanController",
+    "ConnectorValidationController",
     "ConnectorsController",
 ]
 
@@ -64,6 +68,15 @@ class ConnectorController(ManagementController):
             request.kernel.connectors.connectors.load(request.call(), path_name(request, "connector"))
         )
 
+    @post(operation_id="updateConnector", status_code=200, sync_to_thread=True)
+    def update_connector(self, request: CatalogRequest, body: RawBody) -> ConnectorResponse:
+        """Changes options, credentials, the interval, or whether schedules scan it, from its next scan on."""
+        sent = request.read(body, UpdateConnectorRequest)
+        changed = request.kernel.connectors.connectors.update(
+            request.mutation(body), path_name(request, "connector"), sent.to_kernel()
+        )
+        return connector_response(changed)
+
     @delete(operation_id="dropConnector", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def drop_connector(self, request: CatalogRequest) -> None:
         """Removes the connector; the tables that it found stay."""
@@ -92,3 +105,15 @@ class ConnectorScanController(ManagementController):
         """Scans now, registers new tables, and reports the outcome of each."""
         report = request.kernel.connectors.scans.scan(request.call(), path_name(request, "connector"))
         return scan_response(report, request_id_of(request.scope))
+
+
+class ConnectorValidationController(ManagementController):
+    """Trials of connectors."""
+
+    path = f"{_CONNECTOR}/validate"
+
+    @post(operation_id="validateConnector", status_code=200, sync_to_thread=True)
+    def validate_connector(self, request: CatalogRequest) -> ValidationResponse:
+        """Asks what a scan would ask, for one table, says in words how that went, and changes nothing."""
+        steps = request.kernel.connectors.trial.run(request.call(), path_name(request, "connector"))
+        return ValidationResponse([ValidationStep(*step) for step in steps])

@@ -10,11 +10,12 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.connectors.connector_service import ConnectorInfo, NewConnector, ScanProgress
+from floecat.connectors.connector_service import ConnectorInfo, ConnectorUpdate, NewConnector, ScanProgress
 from floecat.connectors.followed_tables import FollowingChange
 from floecat.connectors.following import Difference
 from floecat.connectors.registrations import TableRegistration
 from floecat.connectors.scan_reports import CatalogTable, ConnectorScanReport, FailedTable
+from floecat.credentials.authorities import HiddenSecrets
 from floecat.errors import BadRequestError, FloecatError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.settings import Duration
@@ -28,6 +29,9 @@ __all__ = [
     "RegisterRequest",
     "RegisteredTable",
     "ScanResponse",
+    "UpdateConnectorRequest",
+    "ValidationResponse",
+    "ValidationStep",
     "connector_response",
     "difference_response",
     "registered_table",
@@ -87,7 +91,7 @@ class RegisteredTable(msgspec.Struct, rename="kebab"):
     """Reason why the newest version cannot be read; loads of the table fail with the same error."""
 
 
-class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
+class CreateConnectorRequest(HiddenSecrets, frozen=True, forbid_unknown_fields=True):
     """A place that is scanned for tables."""
 
     name: str
@@ -98,6 +102,8 @@ class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
     enabled: bool = True
     interval: str = "PT10M"
     """ISO-8601 duration between two scheduled scans."""
+    credentials: dict[str, str] = {}
+    """How it logs in to another catalog: `scheme`, and what that needs. No answer shows them."""
 
     def to_kernel(self) -> NewConnector:
         """The kernel's form.
@@ -105,13 +111,58 @@ class CreateConnectorRequest(msgspec.Struct, forbid_unknown_fields=True):
         Raises:
             BadRequestError: the interval is not a duration.
         """
-        try:
-            interval_ms = Duration.parse(self.interval).ms
-        except ValueError:
-            raise BadRequestError("Invalid interval: must be an ISO-8601 duration such as PT10M") from None
         return NewConnector(
-            self.name, self.kind, self.location, self.namespace, self.options, self.enabled, interval_ms
+            self.name,
+            self.kind,
+            self.location,
+            self.namespace,
+            self.options,
+            self.enabled,
+            _interval_ms(self.interval),
+            self.credentials,
         )
+
+
+class UpdateConnectorRequest(HiddenSecrets, frozen=True, forbid_unknown_fields=True):
+    """Changes of a connector; what is left out stays."""
+
+    options: dict[str, str] | None = None
+    """All of them."""
+    credentials: dict[str, str] | None = None
+    """All of them; with an empty one it logs in no more."""
+    enabled: bool | None = None
+    interval: str | None = None
+
+    def to_kernel(self) -> ConnectorUpdate:
+        """The kernel's form.
+
+        Raises:
+            BadRequestError: the interval is not a duration.
+        """
+        interval_ms = None if self.interval is None else _interval_ms(self.interval)
+        return ConnectorUpdate(self.options, self.credentials, self.enabled, interval_ms)
+
+
+def _interval_ms(text: str) -> int:
+    try:
+        return Duration.parse(text).ms
+    except ValueError:
+        raise BadRequestError("Invalid interval: must be an ISO-8601 duration such as PT10M") from None
+
+
+class ValidationStep(msgspec.Struct):
+    """A step of a trial of a connector."""
+
+    what: str
+    problem: str | None
+    """What went wrong; null if nothing did."""
+
+
+class ValidationResponse(msgspec.Struct):
+    """What a connector reaches, and what its credentials may do there."""
+
+    steps: Sequence[ValidationStep]
+    """Up to the first that went wrong."""
 
 
 class ConnectorResponse(msgspec.Struct, rename="kebab"):
@@ -128,6 +179,8 @@ class ConnectorResponse(msgspec.Struct, rename="kebab"):
     last_scan_at_ms: int | None
     last_error: str | None
     created_at_ms: int
+    credentials: dict[str, str]
+    """Their scheme, and `***` for each further field."""
     running_scan: ScanProgress | None
     """Progress of the scheduled scan that is under way; always null in listings."""
 
@@ -219,6 +272,7 @@ def connector_response(connector: ConnectorInfo) -> ConnectorResponse:
         last_scan_at_ms=connector.last_scan_at_ms,
         last_error=connector.last_error,
         created_at_ms=connector.created_at_ms,
+        credentials=connector.credentials,
         running_scan=connector.running_scan,
     )
 

@@ -39,7 +39,12 @@ from floecat_rest.management.statistics_wire import (
     PutStatisticsRequest,
 )
 from floecat_rest.management.storage.authority_wire import CreateAuthorityRequest, UpdateAuthorityRequest
-from floecat_rest.management.wire import CreateConnectorRequest, ExplainRequest, RegisterRequest
+from floecat_rest.management.wire import (
+    CreateConnectorRequest,
+    ExplainRequest,
+    RegisterRequest,
+    UpdateConnectorRequest,
+)
 from floecat_rest.openapi.gravitino_operations import GRAVITINO_OPERATIONS
 from floecat_rest.openapi.operation_notes import OperationNotes
 from floecat_rest.openapi.operations import ServedOperation, served_operations
@@ -202,7 +207,11 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     "loadConnector": OperationNotes(errors=_NO_CONNECTOR),
     "dropConnector": OperationNotes(errors=_NO_CONNECTOR, replays=True),
     "listConnectorDifferences": OperationNotes(errors=_NO_CONNECTOR),
+    "updateConnector": OperationNotes(
+        UpdateConnectorRequest, {"interval": "PT30M"}, errors=_NO_CONNECTOR, replays=True
+    ),
     "scanConnector": OperationNotes(errors=_NO_CONNECTOR),
+    "validateConnector": OperationNotes(errors=_NO_CONNECTOR),
     "listJobs": OperationNotes(errors={404: "The catalog or the parent does not exist."}),
     "loadJob": OperationNotes(errors=_NO_JOB),
     "retryJob": OperationNotes(

@@ -61,6 +61,7 @@ def test_unregister(local_catalog: Catalog, length: dict[str, str]) -> None:
         (f"/purges/{_ID}/cancel", 404),
         (f"/captures/{_ID}/cancel", 404),
         ("/connectors/none/scan", 404),
+        ("/connectors/none/validate", 404),
         ("{tables}/none/captures", 404),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from tests.contract.answers import assert_error
@@ -61,7 +63,9 @@ def test_lifetime_of_idempotency_keys_is_told(catalog: Catalog):
 
 def test_warehouse_by_name_gives_the_prefix_as_default_and_as_override(catalog: Catalog):
     assert catalog.config["defaults"]["prefix"] == catalog.warehouse
-    assert catalog.config["overrides"] == {"prefix": catalog.warehouse, "namespace-separator": "%1F"}
+    overrides = dict(catalog.config["overrides"])
+    UUID(overrides.pop("floecat.catalog-id"))
+    assert overrides == {"prefix": catalog.warehouse, "namespace-separator": "%1F"}
 
 
 def test_without_a_warehouse_the_default_catalog_is_a_default_that_a_client_may_change(catalog: Catalog):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -9,7 +11,16 @@ import typer
 
 from floecat.errors import BadRequestError, FloecatError
 from floecat.identifiers.written_names import parse_namespace
-from floecat_rest.commands.console import err, print_json, print_plain, print_rows, working, written_time
+from floecat_rest.commands.console import (
+    err,
+    print_done,
+    print_error,
+    print_json,
+    print_plain,
+    print_rows,
+    working,
+    written_time,
+)
 from floecat_rest.commands.lookups import shown, split_levels
 from floecat_rest.commands.options import JsonOption, WideOption, duration_ms, on_catalog
 
@@ -29,6 +40,30 @@ app = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the connector.")]
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        help="KEY=VALUE, repeatable. Kinds delta and iceberg know namespaces=nested|flat, name=TABLE,"
+        " max-depth=N, exclude=PATTERN,PATTERN. Kind iceberg-rest knows warehouse=NAME, namespaces=PATTERN,!PATTERN,"
+        " tables=PATTERN,!PATTERN, header.NAME=VALUE.",
+    ),
+]
+CredentialOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--credential",
+        help="KEY=VALUE, repeatable: scheme=none|bearer|oauth2|token-exchange|cli|aws|aws-assume-role|"
+        "aws-web-identity, and what that needs. Other users of the machine see what stands here: secrets"
+        " go into --credential-file.",
+    ),
+]
+CredentialFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--credential-file", help="File with lines KEY=VALUE, or - for standard input, beside --credential."
+    ),
+]
 
 
 @app.command()
@@ -39,7 +74,9 @@ def create(
     name: NameArgument,
     location: Annotated[
         str,
-        typer.Argument(help="What to scan: a folder, the prefix of a bucket, or a single table."),
+        typer.Argument(
+            help="What to scan: a folder, the prefix of a bucket, a single table, or the URI of a catalog."
+        ),
     ],
     *,
     kind: Annotated[str, typer.Option("--kind", help="What it looks for.")] = "delta",
@@ -51,14 +88,9 @@ def create(
             " quotes. Default: its own name.",
         ),
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            help="KEY=VALUE, repeatable. Kinds delta and iceberg know namespaces=nested|flat, name=TABLE,"
-            " max-depth=N, exclude=PATTERN,PATTERN.",
-        ),
-    ] = None,
+    option: OptionOption = None,
+    credential: CredentialOption = None,
+    credential_file: CredentialFileOption = None,
     interval: Annotated[
         str, typer.Option("--interval", help="Between two scheduled scans, as an ISO-8601 duration.")
     ] = "PT10M",
@@ -69,11 +101,12 @@ def create(
 ) -> None:
     """Create a connector. `floecat connector scan` scans it now, the pipeline does so by schedule."""
     interval_ms = duration_ms("--interval", interval)
-    options = dict(_key_and_value(text) for text in option or ())
+    options = dict(_key_and_value("--option", text) for text in option or ())
+    credentials = _credentials(credential, credential_file)
     from floecat.connectors.connector_service import NewConnector
 
     levels = split_levels(parse_namespace(namespace), call.catalog.schema_separator) if namespace else ()
-    wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms)
+    wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms, credentials)
     made = kernel.connectors.connectors.create(call, wanted)
     if as_json:
         print_json([_response(made)])
@@ -175,6 +208,59 @@ def diff(
 
 @app.command()
 @on_catalog
+def update(
+    kernel: Kernel,
+    call: Call,
+    name: NameArgument,
+    *,
+    option: OptionOption = None,
+    credential: CredentialOption = None,
+    credential_file: CredentialFileOption = None,
+    no_credentials: Annotated[bool, typer.Option("--no-credentials", help="Forget its credentials.")] = False,
+    interval: Annotated[
+        str | None, typer.Option("--interval", help="Between two scheduled scans, as an ISO-8601 duration.")
+    ] = None,
+    enable: Annotated[
+        bool | None, typer.Option("--enable/--disable", help="Whether schedules scan it.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change a connector; what is not given stays. KEY= takes an option away; credentials are given whole."""
+    from floecat.connectors.connector_service import ConnectorUpdate
+
+    options = None
+    if option:
+        merged = kernel.connectors.connectors.load(call, name).options
+        merged |= dict(_key_and_value("--option", text) for text in option)
+        options = {key: value for key, value in merged.items() if value}
+    credentials = _credentials(credential, credential_file) or ({} if no_credentials else None)
+    interval_ms = None if interval is None else duration_ms("--interval", interval)
+    wanted = ConnectorUpdate(options, credentials, enable, interval_ms)
+    changed = kernel.connectors.connectors.update(call, name, wanted)
+    if as_json:
+        print_json([_response(changed)])
+    else:
+        print_plain(f"Changed connector {changed.name}; try it: floecat connector validate {changed.name}")
+
+
+@app.command()
+@on_catalog
+def validate(kernel: Kernel, call: Call, name: NameArgument, *, as_json: JsonOption = False) -> None:
+    """Ask what a scan would ask, for one table, and change nothing. Exits with 1 if a step went wrong."""
+    steps = kernel.connectors.trial.run(call, name)
+    for step in steps:
+        if as_json:
+            print_json([step._asdict()])
+        elif step.problem is None:
+            print_done(step.what)
+        else:
+            print_error(f"{step.what}: {step.problem}")
+    if any(step.problem is not None for step in steps):
+        raise typer.Exit(1)
+
+
+@app.command()
+@on_catalog
 def delete(
     kernel: Kernel,
     call: Call,
@@ -212,11 +298,26 @@ def _counts(progress: ScanProgress) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name != "failed")
 
 
-def _key_and_value(text: str) -> tuple[str, str]:
+def _key_and_value(option: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise BadRequestError(f"Invalid --option: {text!r}, expected KEY=VALUE")
+        shown = repr(text) if option == "--option" else "what is given"
+        raise BadRequestError(f"Invalid {option}: {shown}, expected KEY=VALUE")
     return key, value
+
+
+def _credentials(given: list[str] | None, file: Path | None) -> dict[str, str]:
+    lines = []
+    if file is not None:
+        try:
+            text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadRequestError(f"Credentials cannot be read from {file}: {error}") from None
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return dict(
+        [_key_and_value("--credential-file", line) for line in lines]
+        + [_key_and_value("--credential", text) for text in given or ()]
+    )
 
 
 def _response(connector: ConnectorInfo) -> ConnectorResponse:

@@ -24,7 +24,7 @@ from floecat.auth.principals import Principal
 from floecat.catalog.declared_access import DeclaredAccess
 from floecat.commits.commit import CreateTable
 from floecat.commits.view_commits import CreateView
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_service import ConnectorUpdate, NewConnector
 from floecat.entries.calls import Call, PageRequest
 from floecat.errors import (
     AlreadyExistsError,
@@ -313,6 +313,8 @@ def _operations() -> list[Operation]:
         op("connectors.connectors.load", ("c",), ((P.READ_CONNECTORS, CATALOG),)),
         op("connectors.connectors.find", ("c", P.READ_CONNECTORS), ((P.READ_CONNECTORS, CATALOG),)),
         op("connectors.connectors.check_root", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
+        op("connectors.connectors.update", ("c", ConnectorUpdate()), ((P.MANAGE_CONNECTORS, CATALOG),)),
+        op("connectors.trial.run", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op("connectors.scans.scan", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op("connectors.scans.compare", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op("connectors.connectors.drop", ("k",), ((P.MANAGE_CONNECTORS, CATALOG),)),

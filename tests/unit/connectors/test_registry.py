@@ -41,7 +41,7 @@ def test_a_kind_of_the_operator() -> None:
 
 @pytest.mark.parametrize("kind", ["hudi", "", "os:system", "floecat.delta.connector:DeltaConnector"])
 def test_nothing_else_is_imported(kind: str) -> None:
-    with pytest.raises(BadRequestError, match=r"Unknown kind of connector: .*known: delta"):
+    with pytest.raises(BadRequestError, match=r"Unknown kind of connector: .*known: delta, iceberg"):
         ConnectorRegistry().get(kind)
 
 

@@ -69,6 +69,8 @@ COMMANDS = (
     "connector list",
     "connector scan",
     "connector diff",
+    "connector update",
+    "connector validate",
     "connector delete",
     "authority",
     "authority create",

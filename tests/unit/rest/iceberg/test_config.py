@@ -11,7 +11,8 @@ def config(client, warehouse=None):
 def test_without_a_warehouse_the_default_catalog_is_meant(client):
     answer = config(client).json()
     assert answer["defaults"] == {"prefix": "floecat", "gravitino.schema.separator": ":"}
-    assert answer["overrides"] == {"namespace-separator": "%1F"}
+    assert answer["overrides"].keys() == {"namespace-separator", "floecat.catalog-id"}
+    assert answer["overrides"]["namespace-separator"] == "%1F"
     assert answer["idempotency-key-lifetime"] == "PT30M"
     assert config(client, "").json() == answer
 

@@ -36,6 +36,7 @@ def test_made_listed_loaded_and_removed(client, name, delta_table):
         "location": location,
         "namespace": [name],
         "options": {"namespaces": "flat"},
+        "credentials": {},
         "enabled": True,
         "interval": "PT1H",
         "last-error": None,

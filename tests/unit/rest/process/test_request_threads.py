@@ -590,7 +590,9 @@ def test_operations_that_may_wait_for_storage():
         "signRequest",
         "signS3Request",
         "unregisterTable",
+        "updateConnector",
         "updateTable",
+        "validateConnector",
     }
 
 

@@ -76,4 +76,4 @@ def open_connectors(
         limits=settings.limits,
     )
     background.jobs.add(scans.kind)
-    return ConnectorServices(connectors, scans, ConnectorTrial(connectors))
+    return ConnectorServices(connectors, scans, ConnectorTrial(connectors, registrations))

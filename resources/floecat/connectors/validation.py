@@ -10,6 +10,7 @@ from uuid import UUID
 
 from floecat.auth.authorizer import Privilege
 from floecat.connectors.connector_service import ConnectorService
+from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.spi import ChecksRoot, Connector, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.credentials.authority_check import TrialStep
 from floecat.entries.calls import Call
@@ -25,7 +26,8 @@ _RETRY_AFTER_S: Final = 30
 class ConnectorTrial:
     """Asks what a scan would ask, for one table, and changes nothing."""
 
-    def __init__(self, connectors: ConnectorService) -> None:
+    def __init__(self, connectors: ConnectorService, registrations: TableRegistrations) -> None:
+        self._registrations = registrations
         self._connectors = connectors
         self._tried: set[UUID] = set()
         """Accounts that try a connector now."""
@@ -52,7 +54,7 @@ class ConnectorTrial:
             steps: list[TrialStep] = []
             try:
                 opened = self._connectors.open(call, row, lambda _place: _check_time(until_s))
-                steps.extend(_steps(call, opened))
+                steps.extend(_steps(call, opened, self._registrations))
             except FloecatError as error:
                 steps.append(TrialStep("can be opened", error.message))
             return steps
@@ -65,7 +67,7 @@ def _check_time(until_s: float) -> None:
         raise UnprocessableError(f"No table was found within {_LONGEST_S:g} s")
 
 
-def _steps(call: Call, connector: Connector) -> Iterator[TrialStep]:
+def _steps(call: Call, connector: Connector, registrations: TableRegistrations) -> Iterator[TrialStep]:
     found: list[DiscoveredTable] = []
     locations: list[str] = []
 
@@ -87,7 +89,7 @@ def _steps(call: Call, connector: Connector) -> Iterator[TrialStep]:
         return
     name = written((*found[0].namespace, found[0].name))
     yield TrialStep(f"lists tables, as {name}")
-    if found[0].format == "iceberg" and isinstance(connector, LoadsTables):
+    if isinstance(connector, LoadsTables) and not registrations.takes(found[0].format):
         step = _tried(f"loads {name}", load)
         yield step
         if locations:

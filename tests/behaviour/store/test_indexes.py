@@ -27,6 +27,7 @@ READS_EVERYTHING = {
     "jobs.purge_batches._LOCK_CATALOGS",
     "statistics.captures._BEHIND",  # few rows
     "jobs.purge_batches._SET_PURGING",
+    "catalogs.connectors._WITH_CREDENTIALS",  # when secrets are encrypted anew
     "catalogs.storage_authorities._ALL",  # when secrets are encrypted anew
     "jobs.purge_batches._UNDER_WAY",  # from an index of nothing else
 }

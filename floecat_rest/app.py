@@ -66,8 +66,8 @@ from floecat_rest.management.connectors import (
     ConnectorController,
     ConnectorDifferencesController,
     ConnectorScanController,
-    ConnectorValidationController,
     ConnectorsController,
+    ConnectorValidationController,
 )
 from floecat_rest.management.health import HealthController, MetricsPageController
 from floecat_rest.management.job_metrics import count_purge

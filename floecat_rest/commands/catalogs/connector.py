@@ -45,16 +45,16 @@ OptionOption = Annotated[
     typer.Option(
         "--option",
         help="KEY=VALUE, repeatable. Kinds delta and iceberg know namespaces=nested|flat, name=TABLE,"
-        " max-depth=N, exclude=PATTERN,PATTERN. Kind iceberg-rest knows warehouse=NAME, namespaces=PATTERN,!PATTERN,"
-        " tables=PATTERN,!PATTERN, header.NAME=VALUE.",
+        " max-depth=N, exclude=PATTERN,PATTERN. Kind iceberg-rest knows warehouse=NAME,"
+        " namespaces=PATTERN,!PATTERN, tables=PATTERN,!PATTERN, header.NAME=VALUE.",
     ),
 ]
 CredentialOption = Annotated[
     list[str] | None,
     typer.Option(
         "--credential",
-        help="KEY=VALUE, repeatable: scheme=none|bearer|oauth2|token-exchange|cli|aws|aws-assume-role|"
-        "aws-web-identity, and what that needs. Other users of the machine see what stands here: secrets"
+        help="KEY=VALUE, repeatable: scheme=none|bearer|oauth2|token-exchange|cli|password|aws|"
+        "aws-assume-role|aws-web-identity, and what that needs. Other users of the machine see what stands here: secrets"
         " go into --credential-file.",
     ),
 ]

@@ -42,7 +42,6 @@ class _Scheme(NamedTuple):
 
 
 _CLIENT: Final = frozenset({"client-id", "client-secret"})
-_SIGNING: Final = frozenset({"region", "service"})
 _SCHEMES: Final[Mapping[str, _Scheme]] = {
     "none": _Scheme(),
     "bearer": _Scheme(frozenset({"token"})),
@@ -53,8 +52,9 @@ _SCHEMES: Final[Mapping[str, _Scheme]] = {
         _CLIENT | {"scope", "audience", "resource", "subject-token-type", "requested-token-type", "form"},
         frozenset({"subject-token", "command"}),
     ),
+    "password": _Scheme(frozenset({"password"}), frozenset({"user"})),
     "aws": _Scheme(
-        frozenset({"access-key-id", "secret-access-key", "region"}), frozenset({"session-token", "service"})
+        frozenset({"access-key-id", "secret-access-key"}), frozenset({"region", "session-token", "service"})
     ),
     "aws-assume-role": _Scheme(
         frozenset({"access-key-id", "secret-access-key", "role-arn", "region"}),
@@ -148,8 +148,16 @@ class Login:
 
 
 def open_login(credentials: Mapping[str, str], http: UpstreamHttp, commands: Mapping[str, str]) -> Login:
-    """The login of credentials, which were checked before. Asks nobody yet."""
+    """The login of credentials, which were checked before. Asks nobody yet.
+
+    Raises:
+        BadRequestError: an HTTP service takes no credentials of the scheme, or they lack the region.
+    """
     scheme = credentials.get("scheme", "none")
+    if scheme == "password":
+        raise BadRequestError("Invalid credentials: connectors of this kind take no password")
+    if scheme == "aws" and "region" not in credentials:
+        raise BadRequestError("Invalid credentials: region is missing")
     command = credentials.get("command")
 
     def printed() -> str:

@@ -81,6 +81,13 @@ def test_what_is_not_taken(credentials, message):
     assert "hush" not in raised.value.message
 
 
+def test_schemes_that_are_of_other_kinds():
+    with pytest.raises(BadRequestError, match="take no password"):
+        login(scheme="password", password="hush")
+    with pytest.raises(BadRequestError, match="region is missing"):
+        login(scheme="aws", access_key_id="AKIA", secret_access_key="hush")
+
+
 def test_how_credentials_are_shown():
     assert masked({"scheme": "aws", "access-key-id": "AKIA"}) == {"scheme": "aws", "access-key-id": MASK}
 

@@ -54,8 +54,8 @@ CredentialOption = Annotated[
     typer.Option(
         "--credential",
         help="KEY=VALUE, repeatable: scheme=none|bearer|oauth2|token-exchange|cli|password|aws|"
-        "aws-assume-role|aws-web-identity, and what that needs. Other users of the machine see what stands here: secrets"
-        " go into --credential-file.",
+        "aws-assume-role|aws-web-identity, and what that needs. Other users of the machine see what stands"
+        " here: secrets go into --credential-file.",
     ),
 ]
 CredentialFileOption = Annotated[

@@ -46,7 +46,9 @@ OptionOption = Annotated[
         "--option",
         help="KEY=VALUE, repeatable. Kinds delta and iceberg know namespaces=nested|flat, name=TABLE,"
         " max-depth=N, exclude=PATTERN,PATTERN. Kind iceberg-rest knows warehouse=NAME,"
-        " namespaces=PATTERN,!PATTERN, tables=PATTERN,!PATTERN, header.NAME=VALUE.",
+        " namespaces=PATTERN,!PATTERN, tables=PATTERN,!PATTERN, header.NAME=VALUE. Kind unity knows"
+        " catalog=NAME. Kind pyiceberg knows type=sql|glue|hive, uri=URI, ugi=NAME, glue.region=NAME,"
+        " glue.id=ACCOUNT, glue.endpoint=URL.",
     ),
 ]
 CredentialOption = Annotated[

@@ -22,6 +22,7 @@ BUILT_IN = {
     "iceberg": "floecat.connectors.kinds.iceberg_folders:IcebergFoldersConnector",
     "iceberg-rest": "floecat.connectors.kinds.iceberg_rest:IcebergRestConnector",
     "pyiceberg": "floecat.connectors.kinds.pyiceberg_catalog:PyIcebergConnector",
+    "unity": "floecat.connectors.kinds.unity:UnityConnector",
 }
 """Built-in kinds, and the classes behind them."""
 

@@ -147,6 +147,20 @@ def test_a_second_scan_writes_nothing(kernel: Kernel, call: Call, following: Cal
     assert kernel.catalog.tables.load(following, here("a")).etag == before
 
 
+def test_a_second_scan_costs_no_statement_a_table(kernel: Kernel, call: Call, following: Call):
+    counts = []
+    for number in range(8):
+        create(kernel, call, f"t{number}")
+        if number in (1, 7):
+            scan(kernel, following)
+            loaded_before = len(OtherCatalog.loads)
+            with kernel.store.count_statements() as counter:
+                scan(kernel, following)
+            # those of the other catalog, which is in this process
+            counts.append(counter.statements - (len(OtherCatalog.loads) - loaded_before))
+    assert counts[0] == counts[1]
+
+
 def test_commits_upstream_follow(kernel: Kernel, call: Call, following: Call):
     location = msgspec.json.decode(create(kernel, call, "a").metadata)["location"]
     scan(kernel, following)

@@ -63,6 +63,7 @@ from floecat_rest.management.captures import (
 )
 from floecat_rest.management.catalogs import ManagedCatalogController, ManagedCatalogsController
 from floecat_rest.management.connectors import (
+    ConnectorAdoptionController,
     ConnectorController,
     ConnectorDifferencesController,
     ConnectorScanController,
@@ -158,6 +159,7 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     DefinerController,
     RefusalsController,
     ConnectorsController,
+    ConnectorAdoptionController,
     ConnectorController,
     ConnectorDifferencesController,
     ConnectorScanController,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from litestar import delete, get, post
 from litestar.params import RawBody
 
+from floecat.identifiers.namespace import TableIdentifier
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.request_log import request_id_of
 from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.controllers import ManagementController, listed_size
 from floecat_rest.management.wire import (
+    AdoptedResponse,
+    AdoptRequest,
     ConnectorResponse,
     CreateConnectorRequest,
     ListConnectorsResponse,
@@ -18,12 +21,14 @@ from floecat_rest.management.wire import (
     UpdateConnectorRequest,
     ValidationResponse,
     ValidationStep,
+    adopted_response,
     connector_response,
     difference_response,
     scan_response,
 )
 
 __all__ = [
+    "ConnectorAdoptionController",
     "ConnectorController",
     "ConnectorDifferencesController",
     "ConnectorScanController",
@@ -93,6 +98,22 @@ class ConnectorDifferencesController(ManagementController):
         """Compares with what the connector finds now, and changes nothing."""
         found = request.kernel.connectors.scans.compare(request.call(), path_name(request, "connector"))
         return ListDifferencesResponse([difference_response(each) for each in found])
+
+
+class ConnectorAdoptionController(ManagementController):
+    """Tables and views that become the catalog's own."""
+
+    path = f"{_CONNECTOR}/adopt"
+
+    @post(operation_id="adoptTable", status_code=200, sync_to_thread=True)
+    def adopt_table(self, request: CatalogRequest, body: RawBody) -> AdoptedResponse:
+        """Makes a table or view that the connector follows an own one. The other catalog is to stop first."""
+        wanted = request.read(body, AdoptRequest).identifier
+        identifier = TableIdentifier(wanted.namespace, wanted.name)
+        made = request.kernel.connectors.adoption.adopt(
+            request.call(), path_name(request, "connector"), identifier
+        )
+        return adopted_response(made)
 
 
 class ConnectorScanController(ManagementController):

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from floecat.connectors.connector_service import ConnectorInfo, ConnectorUpdate, NewConnector, ScanProgress
+from floecat.connectors.adoption import Adopted
 from floecat.connectors.followed_tables import FollowingChange
 from floecat.connectors.following import Difference
 from floecat.connectors.registrations import TableRegistration
@@ -32,6 +33,7 @@ __all__ = [
     "UpdateConnectorRequest",
     "ValidationResponse",
     "ValidationStep",
+    "adopted_response",
     "connector_response",
     "difference_response",
     "registered_table",
@@ -224,6 +226,23 @@ class ListDifferencesResponse(msgspec.Struct):
     differences: Sequence[DifferenceResponse]
 
 
+class AdoptRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A table or view that a connector follows."""
+
+    identifier: Identifier
+
+
+class AdoptedResponse(msgspec.Struct, rename="kebab"):
+    """A table or view that is the catalog's own now."""
+
+    identifier: Identifier
+    kind: str
+    location: str
+    """Where the other catalog has it, or had it."""
+    is_gone: bool
+    """Whether the other catalog does not have it any more."""
+
+
 class ChangedTable(msgspec.Struct):
     """A table or view that follows another catalog, and what a scan did about it."""
 
@@ -274,6 +293,13 @@ def connector_response(connector: ConnectorInfo) -> ConnectorResponse:
         created_at_ms=connector.created_at_ms,
         credentials=connector.credentials,
         running_scan=connector.running_scan,
+    )
+
+
+def adopted_response(adopted: Adopted) -> AdoptedResponse:
+    """Renders an adoption."""
+    return AdoptedResponse(
+        Identifier.of(adopted.identifier), adopted.kind, adopted.address, adopted.is_gone
     )
 
 

@@ -263,6 +263,28 @@ def validate(kernel: Kernel, call: Call, name: NameArgument, *, as_json: JsonOpt
 
 @app.command()
 @on_catalog
+def adopt(
+    kernel: Kernel,
+    call: Call,
+    name: NameArgument,
+    tables: Annotated[list[str], typer.Argument(help="Tables and views here, as NAMESPACE.NAME.")],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Make followed tables and views own ones, where they are. Stop commits in the other catalog first."""
+    from floecat_rest.management.wire import adopted_response
+
+    for table in tables:
+        made = kernel.connectors.adoption.adopt(call, name, parse_table(table))
+        if as_json:
+            print_json([adopted_response(made)])
+            continue
+        there = "which does not have it any more" if made.is_gone else "drop it there, without its files"
+        print_plain(f"Adopted {made.kind} {written(made.identifier)} from {made.address}; {there}")
+
+
+@app.command()
+@on_catalog
 def delete(
     kernel: Kernel,
     call: Call,

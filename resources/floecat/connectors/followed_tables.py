@@ -235,8 +235,8 @@ class FollowedTables:
             here = followed_entries.name_of_uuid(conn, call.catalog.id, uuid_of(metadata))
         if here is not None:
             raise AlreadyExistsError(
-                f"Cannot follow {identifier}: its UUID is that of {here}, which this catalog has already; two"
-                " connectors find it, or it comes from this catalog"
+                f"Cannot follow {identifier}: its UUID is that of {here}, which this catalog has already: two"
+                " connectors find it, it comes from this catalog, or it was adopted and is to be dropped there"
             )
 
     def _commit(

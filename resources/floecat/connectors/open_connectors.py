@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from floecat.catalog.open_catalog import CatalogServices
+from floecat.connectors.adoption import Adoption
 from floecat.connectors.connector_service import ConnectorService
 from floecat.connectors.followed_format import FOLLOWED, FollowedFormat
 from floecat.connectors.followed_tables import DropTable, FollowedTables
@@ -28,6 +29,7 @@ class ConnectorServices:
     connectors: ConnectorService
     scans: ConnectorScans
     trial: ConnectorTrial
+    adoption: Adoption
 
 
 def open_connectors(
@@ -64,6 +66,7 @@ def open_connectors(
         reserved=separator.reserved,
         most=settings.limits.connectors,
     )
+    followed = FollowedTables(parts, catalog, drop_table, grace_ms=settings.connectors.gone_table_grace.ms)
     scans = ConnectorScans(
         parts.store,
         parts.clock,
@@ -71,9 +74,10 @@ def open_connectors(
         connectors,
         catalog.namespaces,
         registrations,
-        FollowedTables(parts, catalog, drop_table, grace_ms=settings.connectors.gone_table_grace.ms),
+        followed,
         reading_s=settings.gateway.delta_compat.wait.seconds,
         limits=settings.limits,
     )
     background.jobs.add(scans.kind)
-    return ConnectorServices(connectors, scans, ConnectorTrial(connectors, registrations))
+    trial = ConnectorTrial(connectors, registrations)
+    return ConnectorServices(connectors, scans, trial, Adoption(parts, connectors, followed))

@@ -22,7 +22,9 @@ from floecat.connectors.spi import (
 )
 from floecat.entries.calls import Call, PageRequest
 from floecat.errors import (
+    ConflictError,
     NoSuchTableError,
+    NotFoundError,
     StorageUnavailableError,
     UnsupportedOperationError,
 )
@@ -380,3 +382,58 @@ class TestDifferences:
         monkeypatch.setattr(kernel.connectors.scans._followed, "grace_ms", 3_600_000)
         scan(kernel, following)
         assert self.differences(kernel, following) == {"dropped": ("gone there", True)}
+
+
+class TestAdoption:
+    def adopt(self, kernel: Kernel, call: Call, name: str) -> bool:
+        return kernel.connectors.adoption.adopt(call, "mirror", here(name)).is_gone
+
+    def test_an_adopted_table_takes_commits_and_is_left_alone(
+        self, kernel: Kernel, call: Call, following: Call
+    ):
+        create(kernel, call, "a")
+        kernel.commits.views.create(call, ("ns",), VIEW)
+        scan(kernel, following)
+        before = entry_id(kernel, following, "a")
+        kernel.purge.drops.drop(call, table("a"), purge=False)
+        assert self.adopt(kernel, following, "a")
+        assert not self.adopt(kernel, following, "v")
+        wanted = msgspec.structs.replace(set_property("a", "k", "v"), identifier=here("a"))
+        kernel.commits.tables.commit(following, wanted)
+        assert loaded(kernel, following, "a")["properties"]["k"] == "v"
+        kernel.commits.views.replace(following, here("v"), [], [])
+        assert changes(scan(kernel, following)) == []
+        assert entry_id(kernel, following, "a") == before
+        assert kernel.catalog.tables.describe(following, here("a")).format == "iceberg"
+        with pytest.raises(NotFoundError, match="follows no table or view"):
+            self.adopt(kernel, following, "a")
+
+    def test_a_newer_state_there_is_refused(self, kernel: Kernel, call: Call, following: Call):
+        create(kernel, call, "a")
+        scan(kernel, following)
+        kernel.commits.tables.commit(call, set_property("a", "k", "v"))
+        with pytest.raises(ConflictError, match=r"has a newer state of mirror\.theirs\.a: stop commits there"):
+            self.adopt(kernel, following, "a")
+        scan(kernel, following)
+        assert not self.adopt(kernel, following, "a")
+
+    def test_a_commit_there_meanwhile_is_told(
+        self, kernel: Kernel, call: Call, following: Call, monkeypatch: pytest.MonkeyPatch
+    ):
+        create(kernel, call, "a")
+        scan(kernel, following)
+        make_own = kernel.connectors.adoption._make_own
+
+        def slowly(*arguments: Any) -> None:
+            make_own(*arguments)
+            kernel.commits.tables.commit(call, set_property("a", "k", "v"))
+
+        monkeypatch.setattr(kernel.connectors.adoption, "_make_own", slowly)
+        with pytest.raises(ConflictError, match="is adopted, and the other catalog took a commit meanwhile"):
+            self.adopt(kernel, following, "a")
+
+    def test_names_that_nothing_follows(self, kernel: Kernel, call: Call, following: Call):
+        create(kernel, call, "a")
+        for name in ("a", "none", "x\0y"):
+            with pytest.raises(NotFoundError, match="Connector mirror follows no table or view"):
+                self.adopt(kernel, following, name)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.store.catalogs.connectors import connectors_table as _connectors
 from floecat.store.database.connections import Connection
-from floecat.store.database.statements import decode_texts, encode_texts
+from floecat.store.database.statements import can_exist, decode_texts, encode_texts
 from floecat.store.schema import catalogs as _catalogs
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import id_column, integer_column, metadata, name_column, text_column
@@ -20,10 +21,12 @@ from floecat.store.schema import namespaces as _namespaces
 __all__ = [
     "FollowedEntry",
     "Upstream",
+    "adopt",
     "counts",
     "name_of_uuid",
     "note_problem",
     "of_connector",
+    "of_name",
     "put",
     "set_gone",
     "upstream_of",
@@ -72,6 +75,14 @@ _OF_CONNECTOR: Final = (
     .order_by(_followed.c.entry_id)
     .limit(sa.bindparam("limit"))
 )
+_OF_NAME: Final = _OF_CONNECTOR.where(
+    _entries.c.catalog_id == sa.bindparam("catalog_id"),
+    _namespaces.c.physical_name == sa.bindparam("physical_name"),
+    _entries.c.name == sa.bindparam("name"),
+)
+_ADOPT: Final = (
+    sa.update(_entries).where(_entries.c.id == sa.bindparam("of_entry_id")).values(format="iceberg")
+)
 _UPSTREAM: Final = (
     sa.select(_followed.c.address, _connectors.c.name)
     .select_from(_followed.outerjoin(_connectors, _connectors.c.id == _followed.c.connector_id))
@@ -88,6 +99,7 @@ _NAME_OF_UUID: Final = (
 )
 _OF_ENTRY: Final = _followed.c.entry_id == sa.bindparam("of_entry_id")
 _INSERT: Final = sa.insert(_followed)
+_DELETE: Final = sa.delete(_followed).where(_OF_ENTRY)
 _UPDATE: Final = (
     sa.update(_followed)
     .where(_OF_ENTRY)
@@ -144,7 +156,7 @@ class FollowedEntry(NamedTuple):
     """Reason why its newest state could not be taken, if so."""
     differs_at_ms: int | None
     """Time since which the entry differs from it."""
-    kind: str
+    kind: Literal["table", "view"]
     object_uuid: str
     identifier: TableIdentifier
     """Its name here."""
@@ -169,6 +181,30 @@ def of_connector(conn: Connection, connector_id: UUID) -> list[FollowedEntry]:
         if len(page) < _PAGE:
             return found
         after = page[-1].entry_id
+
+
+def of_name(
+    conn: Connection, connector_id: UUID, catalog_id: UUID, identifier: TableIdentifier
+) -> FollowedEntry | None:
+    """The entry of a name here, if the connector follows it."""
+    if not can_exist(identifier.name):
+        return None
+    parameters = {
+        "connector_id": connector_id,
+        "after": _FIRST_ID,
+        "limit": 1,
+        "catalog_id": catalog_id,
+        "physical_name": physical_name(identifier.namespace),
+        "name": identifier.name,
+    }
+    row = conn.first(_OF_NAME, parameters)
+    return None if row is None else _record(row)
+
+
+def adopt(conn: Connection, entry_id: UUID) -> None:
+    """Makes an entry one of the catalog's own, in the transaction that changes its version."""
+    conn.change(_ADOPT, {"of_entry_id": entry_id})
+    conn.change(_DELETE, {"of_entry_id": entry_id})
 
 
 def upstream_of(conn: Connection, entry_id: UUID) -> Upstream | None:

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import msgspec
 
-from floecat.connectors.connector_service import ConnectorInfo, ConnectorUpdate, NewConnector, ScanProgress
 from floecat.connectors.adoption import Adopted
+from floecat.connectors.connector_service import ConnectorInfo, ConnectorUpdate, NewConnector, ScanProgress
 from floecat.connectors.followed_tables import FollowingChange
 from floecat.connectors.following import Difference
 from floecat.connectors.registrations import TableRegistration
@@ -298,9 +298,7 @@ def connector_response(connector: ConnectorInfo) -> ConnectorResponse:
 
 def adopted_response(adopted: Adopted) -> AdoptedResponse:
     """Renders an adoption."""
-    return AdoptedResponse(
-        Identifier.of(adopted.identifier), adopted.kind, adopted.address, adopted.is_gone
-    )
+    return AdoptedResponse(Identifier.of(adopted.identifier), adopted.kind, adopted.address, adopted.is_gone)
 
 
 def difference_response(difference: Difference) -> DifferenceResponse:

@@ -40,6 +40,7 @@ from floecat_rest.management.statistics_wire import (
 )
 from floecat_rest.management.storage.authority_wire import CreateAuthorityRequest, UpdateAuthorityRequest
 from floecat_rest.management.wire import (
+    AdoptRequest,
     CreateConnectorRequest,
     ExplainRequest,
     RegisterRequest,
@@ -206,6 +207,11 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
     ),
     "loadConnector": OperationNotes(errors=_NO_CONNECTOR),
     "dropConnector": OperationNotes(errors=_NO_CONNECTOR, replays=True),
+    "adoptTable": OperationNotes(
+        AdoptRequest,
+        {"identifier": {"namespace": ["sales"], "name": "orders"}},
+        _NO_CONNECTOR | {409: "The other catalog has a newer state, or the table was changed meanwhile."},
+    ),
     "listConnectorDifferences": OperationNotes(errors=_NO_CONNECTOR),
     "updateConnector": OperationNotes(
         UpdateConnectorRequest, {"interval": "PT30M"}, errors=_NO_CONNECTOR, replays=True

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from floecat.errors import BadRequestError, FloecatError
-from floecat.identifiers.written_names import parse_namespace
+from floecat.identifiers.written_names import parse_identifier, parse_namespace
 from floecat_rest.commands.console import (
     err,
     print_done,
@@ -274,13 +274,14 @@ def adopt(
     """Make followed tables and views own ones, where they are. Stop commits in the other catalog first."""
     from floecat_rest.management.wire import adopted_response
 
+    separator = call.catalog.schema_separator
     for table in tables:
-        made = kernel.connectors.adoption.adopt(call, name, parse_table(table))
+        made = kernel.connectors.adoption.adopt(call, name, split_levels(parse_identifier(table), separator))
         if as_json:
             print_json([adopted_response(made)])
             continue
         there = "which does not have it any more" if made.is_gone else "drop it there, without its files"
-        print_plain(f"Adopted {made.kind} {written(made.identifier)} from {made.address}; {there}")
+        print_plain(f"Adopted {made.kind} {shown(call, made.identifier)} from {made.address}; {there}")
 
 
 @app.command()

@@ -236,7 +236,7 @@ class FollowedTables:
         if here is not None:
             raise AlreadyExistsError(
                 f"Cannot follow {identifier}: its UUID is that of {here}, which this catalog has already: two"
-                " connectors find it, it comes from this catalog, or it was adopted and is to be dropped there"
+                " connectors find it, it comes from here, or it was adopted and is still there"
             )
 
     def _commit(

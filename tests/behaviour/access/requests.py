@@ -194,6 +194,7 @@ REQUESTS: Mapping[str, Sent] = {
     "createConnector": Sent({"name": "c", "kind": "delta", "location": PLACE}),
     "loadConnector": Sent(),
     "dropConnector": Sent(),
+    "adoptTable": Sent({"identifier": {"namespace": ["ns"], "name": "t"}}),
     "listConnectorDifferences": Sent(),
     "updateConnector": Sent({"enabled": False}),
     "scanConnector": Sent(),

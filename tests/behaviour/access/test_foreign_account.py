@@ -229,6 +229,7 @@ def _values(command: str, ids: Mapping[str, str], place: str, file: str) -> Mapp
         "privilege": "read_table",
         "privileges": "read_table",
         "on": "table:inner.orders",
+        "tables": "inner.events",
         # what it names is not in this account
         "file": file,
         "to": f"role:{ROLE}",

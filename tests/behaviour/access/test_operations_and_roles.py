@@ -145,6 +145,7 @@ OPERATIONS: Final[Mapping[str, tuple[int, int, int, int, int]]] = {
     "createConnector": (403, 403, 403, 201, 403),
     "dropConnector": (403, 403, 403, 404, 403),
     "loadConnector": (403, 403, 403, 404, 403),
+    "adoptTable": (403, 403, 403, 404, 403),
     "listConnectorDifferences": (403, 403, 403, 404, 403),
     "updateConnector": (403, 403, 403, 404, 403),
     "scanConnector": (403, 403, 403, 404, 403),

@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 import pytest
 
+from floecat.auth.authorizer import Privilege
+from floecat.auth.principals import Principal
 from floecat.commits.view_commits import CreateView
 from floecat.connectors.connector_service import NewConnector
 from floecat.connectors.scan_reports import ConnectorScanReport
@@ -23,6 +25,7 @@ from floecat.connectors.spi import (
 from floecat.entries.calls import Call, PageRequest
 from floecat.errors import (
     ConflictError,
+    ForbiddenError,
     NoSuchTableError,
     NotFoundError,
     StorageUnavailableError,
@@ -32,6 +35,7 @@ from floecat.identifiers.namespace import TableIdentifier
 from floecat.runtime import Kernel, open_kernel
 from floecat.settings import ConnectorSettings, Duration
 from tests.behaviour.catalog.changes import SCHEMA, append, change, create, set_property, table
+from tests.grants import Grants
 from tests.view_documents import view_version
 
 
@@ -412,7 +416,8 @@ class TestAdoption:
         create(kernel, call, "a")
         scan(kernel, following)
         kernel.commits.tables.commit(call, set_property("a", "k", "v"))
-        with pytest.raises(ConflictError, match=r"has a newer state of mirror\.theirs\.a: stop commits there"):
+        newer = r"has a newer state of mirror\.theirs\.a: stop commits there"
+        with pytest.raises(ConflictError, match=newer):
             self.adopt(kernel, following, "a")
         scan(kernel, following)
         assert not self.adopt(kernel, following, "a")
@@ -437,3 +442,21 @@ class TestAdoption:
         for name in ("a", "none", "x\0y"):
             with pytest.raises(NotFoundError, match="Connector mirror follows no table or view"):
                 self.adopt(kernel, following, name)
+
+    def test_who_may_not_is_refused_and_nothing_changes(self, kernel: Kernel, call: Call, following: Call):
+        create(kernel, call, "a")
+        scan(kernel, following)
+        grants = Grants()
+        grants.grant_all("ann", "mirror")
+        principal = Principal("ann", following.account_id)
+        ann = msgspec.structs.replace(following, principal=principal, authorizer=grants)
+        for refused in (
+            (Privilege.MANAGE_CONNECTORS, following.on_catalog()),
+            (Privilege.REGISTER_TABLE, following.on_entry("table", here("a"))),
+        ):
+            grants.deny_only(refused)
+            with pytest.raises(ForbiddenError, match=str(refused[0])):
+                self.adopt(kernel, ann, "a")
+            assert kernel.catalog.tables.describe(following, here("a")).format == "followed"
+        grants.deny_only()
+        assert not self.adopt(kernel, ann, "a")

@@ -390,6 +390,8 @@ _ASK_NOTHING = {
     "catalog.view_chains.through",
 }
 _AS_ANOTHER = {
+    # test_following: it needs a catalog to follow
+    "connectors.adoption.adopt",
     # below: they are the fast loads
     "catalog.fast_loads.load",
     "parts.entries.find_table",

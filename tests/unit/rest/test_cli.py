@@ -71,6 +71,7 @@ COMMANDS = (
     "connector diff",
     "connector update",
     "connector validate",
+    "connector adopt",
     "connector delete",
     "authority",
     "authority create",

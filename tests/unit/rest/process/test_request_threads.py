@@ -557,6 +557,7 @@ def test_operations_that_may_wait_for_storage():
     in_no_thread = {"getToken", "live", "ready"}
     assert found - in_no_thread - {"None"} == {
         "addConstraints",
+        "adoptTable",
         "captureStatistics",
         "commitTransaction",
         "createCatalog",

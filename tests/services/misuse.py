@@ -151,6 +151,8 @@ def _answer(do: Callable[[], Any]) -> str | None:
     try:
         found = do()
     except ClientError as error:
-        code = str(error.response["Error"]["Code"])
+        # STS of SeaweedFS refuses keys that have ended by a document of S3, which botocore does not read
+        status = str(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+        code = str(error.response.get("Error", {}).get("Code", status))
         return None if code in _DENIED else code
     return str(found)

@@ -266,6 +266,7 @@ class ConnectorService:
             BadRequestError: an option, a credential or the interval is malformed.
             CommitStateUnknownError: it may have been changed.
         """
+        needed = (Privilege.MANAGE_CONNECTORS, call.on_catalog())
 
         def work(finish: Finish[ConnectorInfo]) -> ConnectorInfo:
             old = self.find(call, name, Privilege.MANAGE_CONNECTORS)
@@ -295,7 +296,7 @@ class ConnectorService:
             self._transactions.run(call.catalog.id, change)
             return made
 
-        return self._keys.run(call, JsonAnswer(ConnectorInfo), work)
+        return self._keys.run(call, JsonAnswer(ConnectorInfo), work, needed)
 
     def drop(self, call: Call, name: str) -> None:
         """Removes a connector; the tables that it found stay.

@@ -151,6 +151,27 @@ def test_a_second_service_with_logins(key: RSAKey, provider: IdentityProvider, t
         assert changes(here) == [("renamed", "theirs.a")]
         assert rows(ours, "theirs.a.renamed") == 3
         assert changes(here) == []
+        load = "GET /v1/floecat/namespaces/a/tables/renamed"
+        answers = [line.partition(load)[2] for line in there.log.read_text().splitlines() if load in line]
+        assert answers[-1].startswith(" 304")
+        view = {
+            "name": "v",
+            "schema": {"type": "struct", "fields": []},
+            "view-version": {
+                "version-id": 1,
+                "timestamp-ms": 1,
+                "schema-id": 0,
+                "summary": {},
+                "default-namespace": ["a"],
+                "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "of nobody"}],
+            },
+            "properties": {},
+        }
+        path = f"{there.base_url}/v1/floecat/namespaces/a/views"
+        token = {"authorization": f"Bearer {provider.issued[-1]}"}
+        httpx.post(path, json=view, headers=token, timeout=60).raise_for_status()
+        assert changes(here) == [("new", "theirs.a")]
+        assert [name for *_, name in ours.list_views("theirs.a")] == ["v"]
         # a connector to its own catalog
         managed(here, "POST", "", {"name": "own", "kind": "iceberg-rest", "location": here.base_url})
         (step,) = managed(here, "POST", "/own/validate")["steps"]

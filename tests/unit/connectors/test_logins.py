@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,13 @@ import pytest
 
 from floecat.connectors.logins import MASK, Login, check_credentials, masked, open_login
 from floecat.connectors.upstream_http import UpstreamHttp
-from floecat.errors import BadRequestError, FloecatError, LocationNotAllowedError, UpstreamRefusedError
+from floecat.errors import (
+    BadRequestError,
+    FloecatError,
+    LocationNotAllowedError,
+    UnavailableError,
+    UpstreamRefusedError,
+)
 from tests.services.rest_catalog import ScriptedCatalog, scripted_catalog
 
 EXCHANGE = {"scheme": "token-exchange", "token-endpoint": "https://login.example/token"}
@@ -175,6 +182,25 @@ def test_services_that_give_no_token(service, answer, message):
     with pytest.raises(FloecatError, match=message) as raised:
         authorization(made)
     assert "hush" not in raised.value.message
+
+
+def test_a_token_service_that_hangs(service):
+    asked, ended = threading.Event(), threading.Event()
+
+    def hang(_query: object) -> tuple[int, bytes]:
+        asked.set()
+        ended.wait(60)
+        return 200, b"{}"
+
+    service.answers["/token"] = hang
+    client = {"client-id": "me", "client-secret": "hush", "token-endpoint": f"{service.url}/token"}
+    made = open_login({"scheme": "oauth2"} | client, UpstreamHttp(["127.0.0.1"], timeout_s=0.3), {})
+    try:
+        with pytest.raises(UnavailableError, match=r"did not answer within 0\.3 s"):
+            authorization(made)
+        assert asked.is_set()
+    finally:
+        ended.set()
 
 
 def test_a_token_service_that_is_not_allowed():

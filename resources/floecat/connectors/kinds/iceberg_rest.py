@@ -58,6 +58,7 @@ _MOST_LEVELS: Final = 32
 _MOST_PATTERNS: Final = 100
 _PATIENCE: Final = 3
 _TYPE: Final = re.compile(r"[A-Za-z]{1,64}")
+_ETAG: Final = re.compile(r'(W/)?"[!#-~]{0,1000}"')
 _PAGE_SIZE: Final = "1000"
 
 _T = TypeVar("_T")
@@ -172,7 +173,7 @@ class IcebergRestConnector:
         """See `LoadsTables.load`."""
         url = self._address(self._names, table.namespace, table.name, table.kind)
         headers = {}
-        if known_state is not None and known_state.startswith(('"', "W/")):
+        if known_state is not None and _ETAG.fullmatch(known_state):
             headers["If-None-Match"] = known_state
         answer = self._get(url, headers)
         if answer.status == 304:
@@ -188,7 +189,7 @@ class IcebergRestConnector:
                 f"The catalog at {self._host} does not say where the metadata of the {table.kind} is"
             )
         etag = answer.headers.get("etag")
-        state = etag if etag and etag.startswith(('"', "W/")) else loaded.metadata_location
+        state = etag if etag and _ETAG.fullmatch(etag) else loaded.metadata_location
         if state == known_state:
             return None
         return UpstreamDocument(loaded.metadata_location, state, bytes(loaded.metadata))

@@ -118,23 +118,24 @@ _NOTE_PROBLEM: Final = (
     .where(_OF_ENTRY)
     .values(problem=sa.bindparam("new_problem"), differs_at_ms=sa.bindparam("new_differs_at_ms"))
 )
+
+
+def _number(column: sa.Column[Any]) -> sa.ScalarSelect[int]:
+    of_connector = _followed.c.connector_id == _connectors.c.id
+    return sa.select(sa.func.count(column)).where(of_connector).scalar_subquery()
+
+
 _COUNTS: Final = (
     sa.select(
         _catalogs.c.name,
         _connectors.c.name,
         _connectors.c.last_error,
-        sa.func.count(_followed.c.entry_id),
-        sa.func.count(_followed.c.problem),
-        sa.func.count(_followed.c.gone_at_ms),
+        _number(_followed.c.entry_id),
+        _number(_followed.c.problem),
+        _number(_followed.c.gone_at_ms),
     )
-    .select_from(
-        _connectors.join(_catalogs, _catalogs.c.id == _connectors.c.catalog_id).outerjoin(
-            _followed, _followed.c.connector_id == _connectors.c.id
-        )
-    )
+    .select_from(_connectors.join(_catalogs, _catalogs.c.id == _connectors.c.catalog_id))
     .where(_connectors.c.enabled)
-    .group_by(_connectors.c.id, _catalogs.c.name, _connectors.c.name, _connectors.c.last_error)
-    .order_by(_catalogs.c.name, _connectors.c.name)
 )
 _PAGE: Final = 1000
 _FIRST_ID: Final = UUID(int=0)
@@ -275,7 +276,7 @@ def counts(conn: Connection) -> list[tuple[str, str, str | None, int, int, int]]
 
     The numbers are of all, of those with a problem, and of those that are gone.
     """
-    return [tuple(row) for row in conn.all(_COUNTS, {})]
+    return sorted(tuple(row) for row in conn.all(_COUNTS, {}))
 
 
 def _encoded(upstream: TableIdentifier) -> str:

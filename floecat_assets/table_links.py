@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from floecat.identifiers.encoding import NamespaceSeparator, encode_segment
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import written
 
 __all__ = ["TableLinks"]
 
@@ -22,7 +23,7 @@ class TableLinks:
         """The URL of the purges of a table; arguments and result as of `load`."""
         if self._root is None:
             return None
-        query = urlencode({"kind": "purge", "entry": str(identifier)})
+        query = urlencode({"kind": "purge", "entry": written(identifier)})
         return f"{self._root}/management/v1/catalogs/{catalog.partition('@')[0]}/jobs?{query}"
 
     def load(self, catalog: str, identifier: TableIdentifier, kind: str) -> str | None:

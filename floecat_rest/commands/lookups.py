@@ -58,10 +58,7 @@ def separator_of(kernel: Kernel, account_id: UUID, catalog: str) -> str | None:
 
 def shown_securable(kernel: Kernel, account_id: UUID, on: Securable) -> str:
     """A thing of access for people: `namespace A:B of catalog lake`."""
-    if not on.namespace:
-        return str(on)
-    name = on.namespace if on.name is None else TableIdentifier(on.namespace, on.name)
-    return f"{on.kind} {written(name, separator_of(kernel, account_id, on.catalog))} of catalog {on.catalog}"
+    return on.shown(separator_of(kernel, account_id, on.catalog) if on.namespace else None)
 
 
 def shown(call: Call, name: Namespace | TableIdentifier) -> str:

@@ -27,7 +27,7 @@ StateFilter = Annotated[
     QueryParameter(name="state", description="State, as the answers have it; repeatable."),
 ]
 TableFilter = Annotated[
-    str | None, QueryParameter(description="Name that the table had, as `outer.inner.name`.")
+    str | None, QueryParameter(description="Name that the table had, as `A:B.name` or `A.B.name`.")
 ]
 
 

@@ -41,7 +41,7 @@ class JobsController(ManagementController):
         entry: Annotated[
             str | None,
             QueryParameter(
-                description="Title of the job: the name of its table, as `outer.inner.name`, or connector."
+                description="Title of the job: its table, as `A:B.name` or `A.B.name`, or connector."
             ),
         ] = None,
         parent: Annotated[

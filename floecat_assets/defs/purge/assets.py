@@ -117,7 +117,7 @@ class _Ended:
                 records=[
                     dg.TableRecord(
                         {
-                            "table": str(event.identifier),
+                            "table": event.logical_name,
                             "location": event.location,
                             "deleted": event.counts.get("deleted", 0),
                             "bytes": event.counts.get("bytes", 0),

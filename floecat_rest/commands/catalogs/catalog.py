@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from floecat_rest.commands.console import print_json, print_plain, print_rows
+from floecat_rest.commands.lookups import shown
 from floecat_rest.commands.options import (
     AccountOption,
     ConfigOption,
@@ -154,7 +155,7 @@ def clashes(
     if as_json:
         print_json(found)
     else:
-        print_rows(("levels",), ((" / ".join(levels),) for levels in found))
+        print_rows(("namespace",), ((shown(call, levels),) for levels in found))
 
 
 @app.command()

@@ -87,7 +87,7 @@ def now(
             wait_ms=round(wait_s * 1000),
             watch=lambda seen: show(f"Capturing {seen.table}: {seen.done:,} of {seen.files:,} files"),
         )
-    _commands.print(call, [made], as_json=as_json)
+    _commands.print([made], as_json=as_json)
     if made.state in ("failed", "cancelled") or (wait_s and made.last_error and made.is_open):
         raise typer.Exit(1)
 
@@ -104,7 +104,7 @@ def backfill(
     """Ask for captures of all snapshots of a table that were never captured."""
     made = kernel.statistics.captures.backfill(call, name)
     if made or as_json:
-        _commands.print(call, made, as_json=as_json)
+        _commands.print(made, as_json=as_json)
     else:
         print_plain(f"All snapshots of {shown(call, name)} are captured")
 

@@ -60,7 +60,7 @@ def list_jobs(
 ) -> None:
     """List the jobs of a catalog, oldest first. Jobs that failed for good stay until they are retried."""
     found = kernel.jobs.list(call, kinds=lowered(kind), states=lowered(state), title=entry)
-    _commands.print(call, found, as_json=as_json, wide=wide)
+    _commands.print(found, as_json=as_json, wide=wide)
 
 
 _commands.add_show()

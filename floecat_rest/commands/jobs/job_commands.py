@@ -116,15 +116,12 @@ class JobCommands:
         self._response = response or _job_response
         self._more = {"attempts", *_TIMES, *more}
 
-    def print(self, call: Call, jobs: Sequence[Any], *, as_json: bool, wide: bool = False) -> None:
+    def print(self, jobs: Sequence[Any], *, as_json: bool, wide: bool = False) -> None:
         """Lists jobs."""
         if as_json:
             print_json(map(self._response, jobs))
         else:
-            rows = (
-                [_about(call, job) if name == "table" else cell(job) for name, cell in self._columns.items()]
-                for job in jobs
-            )
+            rows = ([cell(job) for cell in self._columns.values()] for job in jobs)
             print_rows(tuple(self._columns), rows, more=self._more, wide=wide)
 
     def print_outcome(self, job: Any, outcome: str, *, as_json: bool) -> None:
@@ -154,12 +151,9 @@ class JobCommands:
             as_json: JsonOption = False,
         ) -> None:
             jobs = self._jobs(kernel)
-            self.print(
-                call,
-                jobs.list(call, states=lowered(state), title=str(table) if table else None),
-                as_json=as_json,
-                wide=wide,
-            )
+            title = shown(call, table) if table else None
+            found = jobs.list(call, states=lowered(state), title=title)
+            self.print(found, as_json=as_json, wide=wide)
 
     def add_show(self) -> None:
         """Adds `show`."""
@@ -240,11 +234,6 @@ def _job_response(job: Any) -> JobResponse:
     from floecat_rest.management.job_wire import job_response
 
     return job_response(job)
-
-
-def _about(call: Call, job: Any) -> str:
-    identifier = getattr(job, "identifier", None)
-    return str(job.title) if identifier is None else shown(call, identifier)
 
 
 def _facts(job: Any) -> Iterator[tuple[str, str]]:

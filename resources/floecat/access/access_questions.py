@@ -122,14 +122,14 @@ class AccessQuestions:
             named = GranteeNames(conn, {each for steps in ways for each in steps})
         if found:
             told = (
-                _told(reason, path.steps[reason.step][0], named.path(steps))
+                _told(reason, path.shown(path.steps[reason.step][0]), named.path(steps))
                 for reason, steps in zip(found, ways, strict=True)
             )
             return AccessExplanation(True, tuple(told))
         needed = " or ".join([privilege, *sorted(IMPLIED_BY.get(privilege, ()))])
         if not may_read:
-            return AccessExplanation(False, (f"{needed} is needed on {on}, or on what it is in",))
-        where = ", ".join(str(step) for step, _ in path.steps)
+            return AccessExplanation(False, (f"{needed} is needed on {path.shown(on)}, or on what it is in",))
+        where = ", ".join(path.shown(step) for step, _ in path.steps)
         return AccessExplanation(False, (f"{needed} is needed on one of: {where}",))
 
     def own(self, actor: Actor, on: Securable) -> OwnAccess:
@@ -160,8 +160,8 @@ class AccessQuestions:
         account_id = actor.account_id
         with self._store.read() as conn:
             path = whole_path(conn, account_id, on)
-            steps = {place.id: str(step) for step, place in path.steps}
-            found = [(str(place.owner), OWNER, str(step)) for step, place in path.steps if place.owner]
+            steps = {place.id: path.shown(step) for step, place in path.steps}
+            found = [(str(place.owner), OWNER, steps[place.id]) for place in path.places if place.owner]
             found += [
                 (row.grantee, row.privilege, steps[row.securable_id])
                 for row in grants.of_securables(conn, list(steps))
@@ -273,6 +273,6 @@ def _grant_on(key: str) -> tuple[UUID, str]:
     return UUID(id), privilege
 
 
-def _told(reason: Reason, step: Securable, through: str) -> str:
+def _told(reason: Reason, step: str, through: str) -> str:
     what = "is owner of" if reason.privilege == OWNER else f"has {reason.privilege} on"
     return f"{through} {what} {step}"

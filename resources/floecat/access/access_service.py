@@ -89,7 +89,7 @@ class AccessService:
         if str(path.places[-1].owner) == grantee:
             return []
         places.set_owner(conn, on.kind, path.places[-1].id, UUID(grantee))
-        return [f"{owner} owns {on}"]
+        return [f"{owner} owns {path.shown(on)}"]
 
     def insert(
         self, conn: Connection, actor: Actor, on: Securable, place_id: UUID, grantee: str, privilege: str
@@ -108,13 +108,14 @@ class AccessService:
             NotFoundError: there is no such thing, or no such role.
             ConflictError: the thing has too many grants.
         """
-        place_id = whole_path(conn, actor.account_id, on).places[-1].id
+        path = whole_path(conn, actor.account_id, on)
+        place_id = path.places[-1].id
         stored = known_grantee(conn, actor.account_id, to)
         given = [each for each in privileges if self.insert(conn, actor, on, place_id, stored, each)]
-        self.check_bound(conn, on, place_id)
-        return [f"grant {', '.join(given)} on {on} to {to}"] if given else []
+        self.check_bound(conn, path.shown(on), place_id)
+        return [f"grant {', '.join(given)} on {path.shown(on)} to {to}"] if given else []
 
-    def check_bound(self, conn: Connection, on: Securable, place_id: UUID) -> None:
+    def check_bound(self, conn: Connection, on: str, place_id: UUID) -> None:
         """Refuses what a transaction has made too much of.
 
         Raises:
@@ -138,11 +139,12 @@ class AccessService:
         changed: list[str] = []
 
         def work(conn: Connection) -> list[str]:
-            place_id = whole_path(conn, actor.account_id, on).places[-1].id
+            path = whole_path(conn, actor.account_id, on)
+            place_id = path.places[-1].id
             stored = find(conn, actor.account_id, grantee)
             changed[:] = [each for each in privileges if change(conn, actor, on, place_id, stored, each)]
-            self.check_bound(conn, on, place_id)
-            return [told.format(", ".join(changed), on, grantee)] if changed else []
+            self.check_bound(conn, path.shown(on), place_id)
+            return [told.format(", ".join(changed), path.shown(on), grantee)] if changed else []
 
         self.changes.run(actor, work)
         return changed

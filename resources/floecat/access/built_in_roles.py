@@ -106,4 +106,4 @@ class BuiltInRoles:
                     self._access.insert(conn, actor, ACCOUNT, actor.account_id, stored, each)
                 yield f"grant {', '.join(sorted(privileges))} on {ACCOUNT} to {grantee}"
         self._roles.check_bounds(conn, actor)
-        self._access.check_bound(conn, ACCOUNT, actor.account_id)
+        self._access.check_bound(conn, str(ACCOUNT), actor.account_id)

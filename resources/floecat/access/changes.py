@@ -233,7 +233,7 @@ def whole_path(conn: Connection, account_id: UUID, on: Securable) -> Path:
     """
     _, (path,) = find_paths(conn, account_id, [on])
     if not path.is_whole:
-        raise NotFoundError(f"There is no {on}")
+        raise NotFoundError(f"There is no {path.shown(on)}")
     return path
 
 

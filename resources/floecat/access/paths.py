@@ -28,6 +28,10 @@ class Path(NamedTuple):
         """Ids and owners."""
         return tuple(place for _, place in self.steps)
 
+    def shown(self, thing: Securable) -> str:
+        """A thing of this path, or below it, for people."""
+        return thing.shown(self.steps[1][1].schema_separator if len(self.steps) > 1 else None)
+
 
 def find_paths(
     conn: Connection, account_id: UUID, wanted: Sequence[Securable]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from threading import Lock
 from typing import Final
@@ -24,7 +24,8 @@ from floecat.errors import (
     NoSuchWarehouseError,
 )
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.store.access import refusals
+from floecat.store.access import places, refusals
+from floecat.store.access.places import Place
 from floecat.store.access.refusals import RefusalRow
 from floecat.store.database.engine import Connection, Store
 
@@ -71,7 +72,7 @@ class Refusals:
         self._kept_ms = kept_ms
         self._lock = Lock()
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._waiting: dict[tuple[UUID, str, str, str], tuple[int, int]] = {}
+        self._waiting: dict[tuple[UUID, str, str, Securable | str], tuple[int, int]] = {}
 
     @property
     def counts(self) -> Mapping[tuple[str, str], int]:
@@ -82,7 +83,9 @@ class Refusals:
     def note(self, principal: Principal, check: Check) -> None:
         """Notes a refusal, in memory."""
         privilege, securable = check
-        key = (principal.account_id, _shown(principal.name), str(privilege), _shown(str(securable)))
+        text = _shown(str(securable))
+        on = securable if text == str(securable) else text
+        key = (principal.account_id, _shown(principal.name), str(privilege), on)
         with self._lock:
             self._counts[str(privilege), securable.kind] += 1
             if self._records and (key in self._waiting or len(self._waiting) < _MOST_WAITING):
@@ -93,16 +96,26 @@ class Refusals:
         """Writes what waits. What the store does not take now waits on."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
-        rows = [
-            RefusalRow(account_id, uuids.uuid7(), principal, privilege, securable, times, at_ms)
-            for (account_id, principal, privilege, securable), (times, at_ms) in waiting.items()
-        ]
-        if not rows:
+        if not waiting:
             return
+
+        def insert(conn: Connection) -> None:
+            catalogs: defaultdict[UUID, set[str]] = defaultdict(set)
+            for account_id, _, _, on in waiting:
+                catalogs[account_id].update(() if isinstance(on, str) else (on.catalog,))
+            found = {id: places.catalogs(conn, id, names)[1] for id, names in catalogs.items()}
+            rows = [
+                RefusalRow(
+                    account_id, uuids.uuid7(), principal, privilege, _told(on, found[account_id]), *counted
+                )
+                for (account_id, principal, privilege, on), counted in waiting.items()
+            ]
+            refusals.insert(conn, rows, self._most_rows)
+
         try:
-            self._store.run(lambda conn: refusals.insert(conn, rows, self._most_rows))
+            self._store.run(insert)
         except FloecatError as error:
-            _log.warning("%d refusals are not recorded yet: %s", len(rows), error.message)
+            _log.warning("%d refusals are not recorded yet: %s", len(waiting), error.message)
             with self._lock:
                 for key, (times, at_ms) in waiting.items():
                     more, last_ms = self._waiting.get(key, (0, at_ms))
@@ -189,6 +202,12 @@ def _missing(securable: Securable) -> FloecatError:
     if securable.kind == "table":
         return NoSuchTableError(f"Table does not exist: {name}")
     return NoSuchViewError(f"View does not exist: {name}")
+
+
+def _told(on: Securable | str, catalogs: Mapping[str, Place]) -> str:
+    if isinstance(on, str):  # too long, or what cannot be printed
+        return on
+    return on.shown(catalogs[on.catalog].schema_separator if on.catalog in catalogs else None)
 
 
 def _shown(text: str) -> str:

@@ -15,7 +15,8 @@ import msgspec
 
 from floecat.auth.principals import Principal
 from floecat.errors import FloecatError, ForbiddenError
-from floecat.identifiers.namespace import Namespace
+from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.identifiers.written_names import written
 
 if TYPE_CHECKING:
     from floecat.store.database.engine import Connection
@@ -112,12 +113,20 @@ class Securable(msgspec.Struct, frozen=True, gc=False):
     """Name of a table or view."""
 
     def __str__(self) -> str:
+        return self.shown(None)
+
+    def shown(self, separator: str | None) -> str:
+        """The thing for people: `table A:B.orders of catalog lake`.
+
+        Args:
+            separator: of schemas of the catalog; without, there are dots between levels.
+        """
         if self.kind == "account":
             return "the account"
         if self.kind == "catalog":
             return f"catalog {self.catalog}"
-        levels = self.namespace if self.name is None else (*self.namespace, self.name)
-        return f"{self.kind} {'.'.join(levels)} of catalog {self.catalog}"
+        name = self.namespace if self.name is None else TableIdentifier(self.namespace, self.name)
+        return f"{self.kind} {written(name, separator)} of catalog {self.catalog}"
 
 
 Check: TypeAlias = tuple[Privilege, Securable]

@@ -176,18 +176,19 @@ class AccessDeclarations:
             wanted, before = declared.get(key, frozenset[str]()), stored.get(key, frozenset[str]())
             if wanted == before:
                 continue
-            place_id = whole_path(conn, actor.account_id, on).places[-1].id
+            path = whole_path(conn, actor.account_id, on)
+            place_id, thing = path.places[-1].id, path.shown(on)
             find = self._changes.grantee if wanted - before else known_grantee
             known = find(conn, actor.account_id, grantee)
             if more := sorted(wanted - before):
                 for each in more:
                     self._access.insert(conn, actor, on, place_id, known, each)
-                self._access.check_bound(conn, on, place_id)
-                yield f"grant {', '.join(more)} on {on} to {grantee}"
+                self._access.check_bound(conn, thing, place_id)
+                yield f"grant {', '.join(more)} on {thing} to {grantee}"
             if less := sorted(before - wanted):
                 for each in less:
                     grants.delete(conn, actor.account_id, known, place_id, each)
-                yield f"revoke {', '.join(less)} on {on} of {grantee}"
+                yield f"revoke {', '.join(less)} on {thing} of {grantee}"
 
 
 def _stored(conn: Connection, account_id: UUID, *, with_tables: bool) -> DeclaredAccess:
@@ -248,7 +249,7 @@ def _check_names(
             owner_ids |= {on: path.places[-1].owner} if path.is_whole else {}
             is_made = on.kind == "catalog" and on.catalog in (declared.catalogs or {})
             if not path.is_whole and not is_made:
-                problems[f"There is no {on}"] = None
+                problems[f"There is no {path.shown(on)}"] = None
     if problems:
         raise BadRequestError("\n".join(problems))
     try:

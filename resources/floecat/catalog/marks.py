@@ -54,10 +54,10 @@ class Marks:
 
         def work(conn: Connection) -> bool:
             grants.lock(conn, account_id)
-            place = _whole(conn, call, on).places[-1]
-            changed = places.set_flag(conn, on.kind, place.id, "protected", value=protected)
+            path = _whole(conn, call, on)
+            changed = places.set_flag(conn, on.kind, path.places[-1].id, "protected", value=protected)
             if changed:
-                told = f"{'protect' if protected else 'unprotect'} {on}"
+                told = f"{'protect' if protected else 'unprotect'} {path.shown(on)}"
                 grants.record(conn, account_id, call.principal.name, told, self._clock.now_ms())
             return changed
 
@@ -85,8 +85,9 @@ class Marks:
             ForbiddenError: the principal may not write the view, or does not own it.
             NoSuchViewError: it does not exist.
         """
-        call.check((Privilege.WRITE_VIEW, call.on_entry("view", view)))
-        told = f"view {view} of catalog {call.catalog.name} reads with the rights of its "
+        thing = call.on_entry("view", view)
+        call.check((Privilege.WRITE_VIEW, thing))
+        told = f"{thing.shown(call.catalog.schema_separator)} reads with the rights of its "
 
         def work(conn: Connection) -> bool:
             grants.lock(conn, call.account_id)

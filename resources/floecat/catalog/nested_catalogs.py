@@ -13,8 +13,10 @@ from floecat.entries.calls import Call, Catalog
 from floecat.errors import ConflictError, NoSuchWarehouseError, SettingsError
 from floecat.identifiers.namespace import Namespace
 from floecat.identifiers.schema_names import check_schema_separator
+from floecat.identifiers.written_names import written
 from floecat.settings.groups.namespaces import NamespaceSettings
 from floecat.store.catalogs import catalogs, namespaces
+from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.connections import Connection
 from floecat.store.database.engine import Store
 
@@ -58,7 +60,7 @@ class NestedCatalogs:
                 if found := self._clashes(conn, row.id, self._separator):
                     raise SettingsError(
                         f"floecat.namespaces.separator cannot be {self._separator!r}:"
-                        f" {_told(row.name, found, self._separator)} Choose another separator, rename them,"
+                        f" {_told(row, found, self._separator)} Choose another separator, rename them,"
                         f" or run `floecat catalog update {row.name} --flat`"
                     )
                 catalogs.set_separator(conn, row.id, self._separator, self._clock.now_ms())
@@ -81,7 +83,7 @@ class NestedCatalogs:
                 raise NoSuchWarehouseError(f"Warehouse does not exist: {catalog.name}")
             if nested and (found := self._clashes(conn, catalog.id, self._separator)):
                 raise ConflictError(
-                    f"Catalog {catalog.name} cannot be nested: {_told(catalog.name, found, self._separator)}"
+                    f"Catalog {catalog.name} cannot be nested: {_told(catalog, found, self._separator)}"
                 )
             separator = self._separator if nested else None
             catalogs.set_separator(conn, catalog.id, separator, self._clock.now_ms())
@@ -107,8 +109,8 @@ class NestedCatalogs:
         return [levels for levels in namespaces.levels_of_all(conn, catalog_id) if separator in levels[-1]]
 
 
-def _told(catalog: str, found: Sequence[Namespace], separator: str) -> str:
-    names = ", ".join(repr(".".join(levels)) for levels in found[:_TOLD])
+def _told(catalog: Catalog | CatalogRow, found: Sequence[Namespace], separator: str) -> str:
+    names = ", ".join(repr(written(levels, catalog.schema_separator)) for levels in found[:_TOLD])
     more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
     holds = "a namespace holds" if len(found) == 1 else f"{len(found)} namespaces hold"
-    return f"{holds} {separator!r} in catalog {catalog}: {names}{more}."
+    return f"{holds} {separator!r} in catalog {catalog.name}: {names}{more}."

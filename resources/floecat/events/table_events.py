@@ -19,6 +19,8 @@ class TableEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the catalog; empty where only its id is known."""
     catalog_id: UUID
     identifier: TableIdentifier
+    logical_name: str
+    """Namespace and name for people: `A:B.orders`."""
     table_uuid: str
     location: str
     principal: str

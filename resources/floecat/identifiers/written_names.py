@@ -10,7 +10,7 @@ import re
 from floecat.errors import BadRequestError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
-__all__ = ["parse_identifier", "parse_namespace", "written"]
+__all__ = ["parse_identifier", "parse_namespace", "rewritten", "written"]
 
 _LEVEL = re.compile(r'"((?:[^"]|"")*)"|([^".]+)', re.DOTALL)
 _PLAIN = re.compile(r'[^".\s]+')
@@ -52,6 +52,14 @@ def written(levels: Namespace | TableIdentifier, separator: str | None = None) -
     if levels and separator is not None:
         return _quoted(separator.join(levels))
     return ".".join(_quoted(level) for level in levels)
+
+
+def rewritten(text: str, separator: str | None) -> str:
+    """A table that was typed, as `written` spells it with a separator; what is none stays as it is."""
+    try:
+        return written(parse_identifier(text), separator)
+    except BadRequestError:
+        return text
 
 
 def _levels(text: str) -> Namespace | None:

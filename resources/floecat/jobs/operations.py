@@ -11,6 +11,7 @@ from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
 from floecat.entries.calls import Call, Page
 from floecat.errors import BadRequestError, ConflictError, NotFoundError
+from floecat.identifiers.written_names import rewritten
 from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import JobKind
 from floecat.store.database.engine import Connection, Store
@@ -86,7 +87,7 @@ class JobOperations(Generic[I]):
         Args:
             kinds: the kinds that are wanted; all if empty.
             states: the states that are wanted, all if empty.
-            title: what they are called, as `outer.inner.name` of a table; None for all.
+            title: what they are called, as `A:B.name` or `A.B.name` of a table; None for all.
 
         Raises:
             ForbiddenError: the principal may not read jobs.
@@ -297,7 +298,8 @@ class JobOperations(Generic[I]):
             for kind, state in product(self.kinds.values(), _STATES)
             if (not kinds or kind.name in kinds) and (not states or state in states)
         ]
-        return JobFilter(call.catalog.id, wanted, title)
+        titles = (title, rewritten(title, call.catalog.schema_separator)) if title else ()
+        return JobFilter(call.catalog.id, wanted, titles)
 
     def _row(self, call: Call, job_id: UUID) -> JobRow:
         call.check((Privilege.READ_JOBS, call.on_catalog()))

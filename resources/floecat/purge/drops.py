@@ -13,6 +13,7 @@ from floecat.errors import PurgeFailedError
 from floecat.events.listeners import EventListeners
 from floecat.events.table_events import TableDropped
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.jobs.queue import JobQueue
 from floecat.purge.entry_file_jobs import EntryFileJobs
 from floecat.purge.purge_jobs import purge_job_for
@@ -130,6 +131,7 @@ class DropService:
             catalog=call.catalog.name,
             catalog_id=row.catalog_id,
             identifier=identifier,
+            logical_name=written(identifier, call.catalog.schema_separator),
             table_uuid=row.object_uuid,
             location=row.location,
             principal=call.principal.name,

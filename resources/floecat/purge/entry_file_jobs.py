@@ -16,6 +16,7 @@ from floecat.entries.calls import Call
 from floecat.entries.entry_files import delete_entry_files
 from floecat.errors import UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running_job import RunningJob
@@ -75,7 +76,7 @@ class EntryFileJobs:
         job = self.queue.kind.new_job(
             account_id=call.catalog.account_id,
             catalog_id=row.catalog_id,
-            title=str(identifier),
+            title=written(identifier, call.catalog.schema_separator),
             subject=str(row.id),
             payload=payload,
             created_by=call.principal.name,

@@ -14,6 +14,7 @@ from floecat.entries.formats import is_derived
 from floecat.events.listeners import EventListeners
 from floecat.events.table_events import PurgeCompleted, PurgeFailed, PurgeStarted
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import server_identity
@@ -153,6 +154,7 @@ class PurgeWork:
             "catalog": payload.catalog,
             "catalog_id": row.catalog_id,
             "identifier": payload.identifier,
+            "logical_name": row.title,
             "table_uuid": payload.table_uuid,
             "location": payload.location,
             "principal": row.created_by,
@@ -210,7 +212,7 @@ def purge_job_for(
     return kind.new_job(
         account_id=call.catalog.account_id,
         catalog_id=row.catalog_id,
-        title=str(identifier),
+        title=written(identifier, call.catalog.schema_separator),
         subject=row.object_uuid.lower(),
         # a table of another format is known by its root, as its metadata can be rebuilt at any time
         resource=row.location if is_derived(row.format) else row.metadata_location,

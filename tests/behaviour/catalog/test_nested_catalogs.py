@@ -42,7 +42,7 @@ def test_another_separator_is_adopted_where_no_name_holds_it(
         message = refused.value.message
         assert "2 namespaces hold ';' in catalog floecat: " in message
         assert "'a;b'" in message
-        assert "'outer.c;d'" in message
+        assert "'outer:c;d'" in message
         assert list(other.catalog.nested.clashes(call)) == [("a;b",), ("outer", "c;d")]
         for name in (("a;b",), ("outer", "c;d", "inner"), ("outer", "c;d")):
             kernel.catalog.namespaces.drop(call, name)

@@ -585,16 +585,17 @@ def test_a_hidden_thing_and_a_missing_one_are_the_same(hiding: Lake) -> None:
 def test_refusals_are_counted_and_recorded_within_bounds(hiding: Lake) -> None:
     kernel, refusals = hiding.kernel, hiding.kernel.access.refusals
     reader = Actor(hiding.eve.principal, AllowAll())
-    for name in ("t", "t", "nothing"):
+    for name in (table("t"), table("t"), table("nothing"), TableIdentifier(("a", "b"), "t")):
         with pytest.raises(NoSuchTableError):
-            kernel.catalog.tables.load(hiding.eve, table(name))
-    assert refusals.counts == {("read_table", "table"): 3}
+            kernel.catalog.tables.load(hiding.eve, name)
+    assert refusals.counts == {("read_table", "table"): 4}
     assert refusals.newest(reader, 10) == []
     refusals.flush()
     told = [
         (each.principal, each.privilege, each.securable, each.times) for each in refusals.newest(reader, 10)
     ]
     assert sorted(told) == [
+        ("eve", "read_table", "table a:b.t of catalog floecat", 1),
         ("eve", "read_table", "table ns.nothing of catalog floecat", 1),
         ("eve", "read_table", "table ns.t of catalog floecat", 2),
     ]

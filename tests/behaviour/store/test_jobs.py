@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
@@ -78,9 +79,9 @@ def lease(row: JobRow) -> Lease:
     return Lease(row.id, row.lease_owner, row.lease_epoch)
 
 
-def listed(conn: Connection, catalog_id: UUID, *, title: str | None = None) -> list[JobRow]:
+def listed(conn: Connection, catalog_id: UUID, *, titles: Sequence[str] = ()) -> list[JobRow]:
     wanted = [(KIND, state) for state in (*OPEN_STATES, *FINISHED_STATES)]
-    return jobs.list_all(conn, JobFilter(catalog_id, wanted, title))
+    return jobs.list_all(conn, JobFilter(catalog_id, wanted, titles))
 
 
 def found(store: Store, job_id: UUID) -> JobRow:
@@ -250,8 +251,8 @@ def test_lists_and_counts(store: Store, catalog: CatalogRow) -> None:
         assert [job.id for job in found()] == [job.id for job in made]
         assert len(jobs.list_all(conn, JobFilter(catalog.id, [(KIND, "succeeded"), ("scan", "queued")]))) == 2
         assert listed(conn, uuids.uuid7()) == []
-        assert found(title="nothing") == []
-        assert found(title=made[0].title)[0].id == made[0].id
+        assert found(titles=["nothing"]) == []
+        assert found(titles=["nothing", made[0].title])[0].id == made[0].id
         assert jobs.oldest_open(conn) == {KIND: NOW_MS, "scan": NOW_MS}
         assert jobs.get(conn, uuids.uuid7()) is None
 
@@ -387,7 +388,7 @@ def test_pages_have_a_bound_in_bytes(store: Store, catalog: CatalogRow) -> None:
     assert found == [job.id for job in made]
     # of 16 MiB
     assert sizes == [2, 2, 1]
-    page = jobs.page_of(store, running._replace(title="a.t3"), 1)
+    page = jobs.page_of(store, running._replace(titles=["a.t3"]), 1)
     assert ([row.title for row in page.rows], page.has_more) == (["a.t3"], False)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from floecat.errors import BadRequestError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.identifiers.written_names import parse_identifier, parse_namespace, written
+from floecat.identifiers.written_names import parse_identifier, parse_namespace, rewritten, written
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,16 @@ def test_what_is_written_is_read_back(levels: tuple[str, ...]) -> None:
     identifier = TableIdentifier(levels[:-1], levels[-1])
     assert parse_identifier(written(identifier)) == identifier
     assert parse_namespace(written(levels)) == levels
+
+
+def test_a_name_that_was_typed_gets_the_separator() -> None:
+    assert rewritten("a.b.t", ":") == rewritten("a:b.t", ":") == "a:b.t"
+    assert rewritten('a."x.y".t', ":") == '"a:x.y".t'
+    assert (rewritten("a.b.t", None), rewritten("my lake", ":"), rewritten("a..b", ":")) == (
+        "a.b.t",
+        "my lake",
+        "a..b",
+    )
 
 
 def test_plain_names_stay_plain() -> None:

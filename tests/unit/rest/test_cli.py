@@ -674,11 +674,41 @@ def test_nested_namespaces_are_shown_and_read_as_one_name(lake: Path) -> None:
     assert "table a:b.t of catalog floecat" in granted
     owned = run("access", "owner", "namespace:a:b", "role:r").stdout
     assert owned == "role:r owns namespace a:b of catalog floecat\n"
+    run("role", "add", "r", "principal:ada")
+    told = run("access", "explain", "ada", "read_table", "table:a.b.t").stdout.splitlines()
+    ways = ("is owner of namespace a:b of", "has read_table on table a:b.t of")
+    assert told == [f"allowed: principal:ada in role:r {way} catalog floecat" for way in ways]
+    refused = run("access", "explain", "eve", "read_table", "table:a:b.t").stdout
+    assert refused.endswith(", namespace a:b of catalog floecat, table a:b.t of catalog floecat\n")
+    assert "table a:b.t of catalog floecat" in run("access", "who", "table:a:b.t").stdout
+    history = run("access", "history").stdout
+    for change in (
+        "grant use_schema on namespace a:b of catalog floecat to role:r",
+        "grant read_table on table a:b.t of catalog floecat to role:r",
+        "role:r owns namespace a:b of catalog floecat",
+    ):
+        assert change in history
+    none = one_error(run("access", "owner", "table:a:b.none", "role:r"), 1)
+    assert none == "There is no table a:b.none of catalog floecat"
     assert run("access", "protect", "table:a:b.t").stdout == "Protected: table a:b.t of catalog floecat\n"
+    assert "protect table a:b.t of catalog floecat" in run("access", "history", "--limit", "1").stdout
+    listed = run("catalog", "clashes", "floecat", "--separator", "b").stdout.splitlines()
+    assert listed == ["namespace", "a:b"]
     made = run("connector", "create", "lake", lake.as_uri(), "--namespace", "a:c").stdout
     assert made.endswith("its tables go to namespace a:c\n")
     assert "a:c.orders at" in run("connector", "scan", "lake").stdout
     assert run("purge", "list").stdout.splitlines()[1].split()[1] == "a:b.gone"
+    (job,) = objects("job", "list", "--kind", "purge", "--entry", "a:b.gone")
+    assert job["title"] == "a:b.gone"
+    for command in ("job", "purge"):
+        for typed in ("a:b.gone", "a.b.gone"):
+            assert run(command, "list", "--table", typed).stdout.splitlines()[1].startswith(job["id"])
+        assert len(run(command, "list", "--table", '"a.b".gone').stdout.splitlines()) == 1
+        shown = [line.split() for line in run(command, "show", job["id"]).stdout.splitlines()]
+        assert ["what", "a:b.gone"] in shown
+    assert run("job", "list", "--kind", "purge").stdout.splitlines()[1].split()[1:3] == ["purge", "a:b.gone"]
+    assert run("job", "cancel", job["id"]).stdout == f"Job {job['id']} (purge of a:b.gone) is cancelled\n"
+    assert run("purge", "watch", job["id"]).stdout.startswith(f"{job['id']} a:b.gone cancelled")
 
 
 def test_views_are_listed_and_shown_and_names_may_begin_with_their_catalog(lake: Path) -> None:
@@ -1127,36 +1157,39 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
 
 
 def test_statistics_are_captured_and_shown(lake: Path) -> None:
-    assert run("table", "register-delta", "ns.orders", (lake / "orders").as_uri()).returncode == 0
-    assert run("table", "refresh", "ns.orders").returncode == 0
-    none = run("table", "statistics", "ns.orders")
-    assert "Nothing is known of snapshot 1: run floecat capture now ns.orders" in none.stdout
-    made = json.loads(run("capture", "now", "ns.orders", "--json").stdout)
+    assert run("table", "register-delta", "up:ns.orders", (lake / "orders").as_uri()).returncode == 0
+    assert run("table", "refresh", "up:ns.orders").returncode == 0
+    none = run("table", "statistics", "up:ns.orders")
+    assert "Nothing is known of snapshot 1: run floecat capture now up:ns.orders" in none.stdout
+    made = json.loads(run("capture", "now", "up:ns.orders", "--json").stdout)
     assert (made["state"], made["files"], made["done"]) == ("succeeded", 1, 1)
-    shown = run("table", "statistics", "ns.orders").stdout
-    assert "ns.orders, snapshot 1: 8 rows, 1 files" in shown
+    shown = run("table", "statistics", "up:ns.orders").stdout
+    assert "up:ns.orders, snapshot 1: 8 rows, 1 files" in shown
     assert ["value", "int", "0", "8", "1", "8", "4", "B"] in [line.split() for line in shown.splitlines()]
-    assert len(run("table", "statistics", "ns.orders", "--kind", "file", "--json").stdout.splitlines()) == 1
-    files = run("table", "statistics", "ns.orders", "--kind", "file").stdout.splitlines()
+    assert (
+        len(run("table", "statistics", "up:ns.orders", "--kind", "file", "--json").stdout.splitlines()) == 1
+    )
+    files = run("table", "statistics", "up:ns.orders", "--kind", "file").stdout.splitlines()
     assert files[1].split()[1:3] == ["parquet", "8"]
     assert (
-        "capture policy ns.orders" in run("table", "statistics", "ns.orders", "--kind", "expression").stdout
+        "capture policy up:ns.orders"
+        in run("table", "statistics", "up:ns.orders", "--kind", "expression").stdout
     )
     assert ["publish", "recent", "settings"] in [
         line.split() for line in run("capture", "policy").stdout.splitlines()
     ]
-    (captured,) = json.loads(f"[{run('capture', 'snapshots', 'ns.orders', '--json').stdout}]")
+    (captured,) = json.loads(f"[{run('capture', 'snapshots', 'up:ns.orders', '--json').stdout}]")
     assert (captured["status"], captured["coverage"]["captured"]) == ("finalized", 1)
-    assert "Snapshot 1 has no index artifacts" in run("table", "index-artifacts", "ns.orders").stdout
+    assert "Snapshot 1 has no index artifacts" in run("table", "index-artifacts", "up:ns.orders").stdout
     assert run("capture", "watch").stdout.startswith("No capture is open")
-    assert run("table", "constraints", "ns.orders", "--json").stdout.startswith('{"snapshot-id":1')
-    waiting = json.loads(run("capture", "now", "ns.orders", "--wait", "0", "--json").stdout)["id"]
+    assert run("table", "constraints", "up:ns.orders", "--json").stdout.startswith('{"snapshot-id":1')
+    waiting = json.loads(run("capture", "now", "up:ns.orders", "--wait", "0", "--json").stdout)["id"]
     assert waiting in run("capture", "list", "--state", "queued").stdout
     assert "queued" in run("capture", "show", waiting).stdout
-    assert run("capture", "cancel", waiting).stdout == f"Capture {waiting} of ns.orders is cancelled\n"
+    assert run("capture", "cancel", waiting).stdout == f"Capture {waiting} of up:ns.orders is cancelled\n"
     watched = run("capture", "watch", waiting, "--json")
     assert (watched.returncode, json.loads(watched.stdout)["state"]) == (0, "cancelled")
-    backfilled = run("capture", "backfill", "ns.orders", "--json").stdout.splitlines()
+    backfilled = run("capture", "backfill", "up:ns.orders", "--json").stdout.splitlines()
     assert [json.loads(line)["snapshot-id"] for line in backfilled] == [0]
 
 

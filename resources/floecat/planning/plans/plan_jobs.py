@@ -14,6 +14,7 @@ from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.errors import FloecatError, NoSuchWarehouseError, PlanStoppedError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running_job import JobCancelledError, RunningJob
@@ -83,7 +84,7 @@ class PlanJobs:
         job = self.kind.new_job(
             account_id=call.catalog.account_id,
             catalog_id=call.catalog.id,
-            title=str(identifier),
+            title=written(identifier, call.catalog.schema_separator),
             subject=str(entry_id),
             payload=_PlanPayload(plan_id),
             created_by=call.principal.name,

@@ -38,6 +38,7 @@ from floecat.errors import (
 from floecat.fileio.base import FileEntry
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.jobs.kinds import JobKind
 from floecat.purge.deletion.table_purge import GC_ENABLED, PurgeTarget, Sidecars
 from floecat.purge.orphans.needed_files import FolderNeeds, NeededFilesReader
@@ -124,7 +125,7 @@ class OrphanFiles:
         if any(found_at.contains(root) for root in storage.allowed.roots):
             raise _refused(identifier, "it has a whole allowed location of the catalog to itself")
         location = str(found_at)
-        report = OrphanReport(table=str(identifier), location=location)
+        report = OrphanReport(table=written(identifier, call.catalog.schema_separator), location=location)
         run = OrphanRun(
             report, storage, older_than_ms=older_than_ms, now_ms=self._parts.clock.now_ms(), progress=progress
         )
@@ -182,7 +183,9 @@ class OrphanFiles:
             except NoSuchTableError:
                 continue  # dropped meanwhile
             except FloecatError as error:
-                report = OrphanReport(table=str(identifier), problem=error.message)
+                report = OrphanReport(
+                    table=written(identifier, call.catalog.schema_separator), problem=error.message
+                )
             reports.append(report)
         return reports
 

@@ -15,6 +15,7 @@ from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.errors import ConflictError, FloecatError, UnavailableError, UnsupportedOperationError
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running_job import JobCancelledError, RunningJob
@@ -64,7 +65,7 @@ class OrphanJobs:
         made = self.kind.new_job(
             account_id=call.catalog.account_id,
             catalog_id=call.catalog.id,
-            title=str(identifier),
+            title=written(identifier, call.catalog.schema_separator),
             subject=str(identifier),
             resource=location,
             payload=_NoPayload(),

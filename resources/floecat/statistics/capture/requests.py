@@ -204,7 +204,7 @@ class CaptureRequests:
         job = self._kind.new_job(
             account_id=table.account_id,
             catalog_id=table.catalog_id,
-            title=str(table.identifier),
+            title=table.logical_name,
             subject=str(table.entry_id),
             payload=CapturePayload(table.entry_id, snapshot_id, reason, full),
             created_by=created_by,

@@ -43,6 +43,8 @@ class Place(NamedTuple):
     id: UUID
     owner: UUID | None
     """Id of a principal or role."""
+    schema_separator: str | None = None
+    """Of a catalog; none of a flat one."""
 
 
 class NamedPlace(NamedTuple):
@@ -58,7 +60,13 @@ class NamedPlace(NamedTuple):
 
 
 _CATALOGS: Final = (
-    sa.select(_accounts.c.access_version, _catalogs.c.name, _catalogs.c.id, _catalogs.c.owner_id)
+    sa.select(
+        _accounts.c.access_version,
+        _catalogs.c.name,
+        _catalogs.c.id,
+        _catalogs.c.owner_id,
+        _catalogs.c.schema_separator,
+    )
     .select_from(
         _accounts.outerjoin(
             _catalogs,
@@ -193,7 +201,7 @@ def catalogs(
     """The version of an account's access, None without such an account, and its catalogs of these names."""
     rows = conn.all(_CATALOGS, {"account_id": account_id, "names": sorted(names)})
     version = rows[0][0] if rows else None
-    return version, {row[1]: Place(row[2], row[3]) for row in rows if row[1] is not None}
+    return version, {row[1]: Place(*row[2:]) for row in rows if row[1] is not None}
 
 
 def below(

@@ -145,8 +145,8 @@ class JobFilter(NamedTuple):
     catalog_id: UUID
     wanted: Sequence[tuple[str, str]]
     """Kinds of the jobs, each with a state."""
-    title: str | None = None
-    """Title of the jobs; `None` for all."""
+    titles: Sequence[str] = ()
+    """Titles that the jobs may have; all if empty."""
     parent_id: UUID | None = None
     """The job that waits for them; `None` for all."""
     after: UUID = UUID(int=0)
@@ -166,7 +166,7 @@ class JobFilter(NamedTuple):
         of_parent = {"catalog_id": self.catalog_id} if self.parent_id is None else {"job_id": self.parent_id}
         return of_parent | {
             "wanted": [f"{kind} {state}" for kind, state in self.wanted],
-            "title": self.title or "",
+            "titles": self.titles or [""],
             "after": self.after,
             "limit": limit,
         }
@@ -439,13 +439,16 @@ _OLDEST_OPEN: Final = (
 )
 
 
+_TITLES: Final = sa.bindparam("titles", type_=sa.Text(), expanding=True)
+
+
 def _listed(*where: sa.ColumnElement[bool]) -> sa.Select[*tuple[Any, ...]]:
     return (
         sa.select(*JOB_COLUMNS)
         .where(
             *where,
             (_jobs.c.kind + " " + _jobs.c.state).in_(sa.bindparam("wanted", expanding=True)),
-            sa.or_(sa.bindparam("title", type_=sa.Text()) == "", _jobs.c.title == sa.bindparam("title")),
+            sa.or_(sa.literal("").in_(_TITLES), _jobs.c.title.in_(_TITLES)),
             _jobs.c.id > sa.bindparam("after"),
         )
         .order_by(_jobs.c.id)

@@ -10,6 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from floecat.identifiers.namespace import Namespace, TableIdentifier
+from floecat.identifiers.written_names import written
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import LIMIT, decode_texts, insert_if_absent, upsert
 from floecat.store.schema import catalogs as _catalogs
@@ -72,6 +73,7 @@ class NamedTable(msgspec.Struct, frozen=True):
     catalog_id: UUID
     account_id: UUID
     catalog: str
+    schema_separator: str | None
     namespace: Namespace
     name: str
     snapshot_id: int | None
@@ -83,6 +85,11 @@ class NamedTable(msgspec.Struct, frozen=True):
     def identifier(self) -> TableIdentifier:
         """The name in the catalog."""
         return TableIdentifier(self.namespace, self.name)
+
+    @property
+    def logical_name(self) -> str:
+        """The name for people: `A:B.orders`."""
+        return written(self.identifier, self.schema_separator)
 
 
 def request(conn: Connection, entry_id: UUID, rows: Sequence[CaptureRow]) -> None:
@@ -103,14 +110,9 @@ def get(conn: Connection, entry_id: UUID, snapshot_id: int) -> CaptureRow | None
 def named(conn: Connection, entry_ids: Sequence[UUID]) -> list[NamedTable]:
     """Tables with what jobs about them say, and their current snapshots; those that are gone are left out."""
     found = []
-    for entry_id, catalog_id, account_id, catalog, levels, name, snapshot_id, captured in conn.all(
-        _NAMED, {"ids": list(entry_ids)}
-    ):
-        namespace = decode_texts(levels)
+    for *of_catalog, levels, name, snapshot_id, captured in conn.all(_NAMED, {"ids": list(entry_ids)}):
         found.append(
-            NamedTable(
-                entry_id, catalog_id, account_id, catalog, namespace, name, snapshot_id, bool(captured)
-            )
+            NamedTable(*of_catalog, decode_texts(levels), name, snapshot_id, captured=bool(captured))
         )
     return found
 
@@ -199,6 +201,7 @@ _NAMED: Final = (
         _catalogs.c.id,
         _catalogs.c.account_id,
         _catalogs.c.name,
+        _catalogs.c.schema_separator,
         _namespaces.c.levels,
         _entries.c.name,
         _refs.c.snapshot_id,

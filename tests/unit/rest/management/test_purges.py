@@ -143,6 +143,7 @@ def test_counters_add_up_what_ended(client, opened_kernel):
         "catalog": "c",
         "catalog_id": uuid4(),
         "identifier": TableIdentifier(("ns",), "t"),
+        "logical_name": "ns.t",
         "table_uuid": "u",
         "location": "s3://b/t",
         "principal": "anna",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import compress, islice
 from typing import Final
@@ -19,6 +20,7 @@ from floecat.access.principal_service import PrincipalInfo
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.errors import (
     BadRequestError,
+    FloecatError,
     NoSuchWarehouseError,
     NotFoundError,
     UnsupportedOperationError,
@@ -47,7 +49,7 @@ from floecat_rest.gravitino.access_wire import (
     WireSecurable,
     known_privileges,
 )
-from floecat_rest.gravitino.errors import IllegalNameError, illegal_is, missing_is, taken_is
+from floecat_rest.gravitino.errors import IllegalNameError, illegal_is, missing_is, name_schema, taken_is
 from floecat_rest.gravitino.wire import audit
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.paged import every
@@ -79,8 +81,9 @@ class OwnersController(Controller):
     @get(operation_id="getObjectOwner", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def get_owner(self, request: CatalogRequest) -> OwnerAnswer:
         """The owner: a user, or a role as a group of the name `role:NAME`."""
-        with missing_is("NoSuchMetadataObjectException"):
-            owner = request.kernel.access.questions.owner(request.actor, _object(request))
+        on = _object(request)
+        with _by_their_names(request, on), missing_is("NoSuchMetadataObjectException"):
+            owner = request.kernel.access.questions.owner(request.actor, on)
         if owner is None:
             return OwnerAnswer(None)
         kind, _, name = owner.partition(":")
@@ -95,7 +98,8 @@ class OwnersController(Controller):
             owner = f"principal:{owner}"
         elif not owner.startswith("role:"):
             raise BadRequestError("Owners are users and roles: send a role as a group of the name role:NAME")
-        request.kernel.access.access.set_owner(request.actor, on, owner, known=True)
+        with _by_their_names(request, on):
+            request.kernel.access.access.set_owner(request.actor, on, owner, known=True)
         return SetAnswer()
 
 
@@ -198,6 +202,7 @@ class GravitinoRolesController(Controller):
             for each in sent.securable_objects
         ]
         with (
+            _by_their_names(request, *(on for on, _ in granted)),
             illegal_is("IllegalMetadataObjectException", (NotFoundError,)),
             taken_is("RoleAlreadyExistsException"),
         ):
@@ -268,7 +273,7 @@ class RolePrivilegesController(Controller):
         on = _object(request)
         with missing_is("NoSuchRoleException"):
             request.kernel.access.roles.get(request.actor, role)
-        with missing_is("NoSuchMetadataObjectException"):
+        with _by_their_names(request, on), missing_is("NoSuchMetadataObjectException"):
             change(request.actor, sent, on, f"role:{role}")
         return _role(request, role)
 
@@ -338,6 +343,17 @@ def _catalog_in(request: CatalogRequest, full_name: str) -> tuple[str, str | Non
             continue
         return name, found.schema_separator
     return full_name.partition(".")[0], request.services.settings.namespaces.separator
+
+
+@contextmanager
+def _by_their_names(request: CatalogRequest, *things: Securable) -> Iterator[None]:
+    """Messages name schemas as Gravitino's clients do."""
+    try:
+        yield
+    except FloecatError as error:
+        for on in things:
+            name_schema(error, on.namespace, _catalog_in(request, f"{on.catalog}.")[1])
+        raise
 
 
 def _full_name(request: CatalogRequest, on: Securable) -> tuple[str, str]:

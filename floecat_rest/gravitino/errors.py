@@ -12,6 +12,9 @@ from typing import Final
 import msgspec
 
 from floecat.errors import AlreadyExistsError, BadRequestError, FloecatError, NotFoundError
+from floecat.identifiers.namespace import Namespace
+from floecat.identifiers.schema_names import schema_name
+from floecat.identifiers.written_names import written
 from floecat_rest.gravitino.wire import GravitinoError
 from floecat_rest.http.errors import ErrorModel, shortened
 
@@ -23,6 +26,7 @@ __all__ = [
     "gravitino_error",
     "illegal_is",
     "missing_is",
+    "name_schema",
     "taken_is",
 ]
 
@@ -103,6 +107,14 @@ def illegal_is(
         errors: those that are meant.
     """
     return _as(IllegalNameError, kind, *errors)
+
+
+def name_schema(error: FloecatError, schema: Namespace, separator: str | None) -> None:
+    """Has an error name a schema, and those that it is in, as clients do, not with dots as Iceberg's."""
+    for depth in range(len(schema), 0, -1):
+        levels = schema[:depth]
+        for text in (written(levels), ".".join(levels)):
+            error.told = error.told.replace(text, schema_name(levels, separator))
 
 
 def gravitino_error(error: ErrorModel, raised: Exception) -> tuple[int, bytes]:

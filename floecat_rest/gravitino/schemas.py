@@ -16,6 +16,7 @@ from floecat.errors import BadRequestError, FloecatError, NoSuchNamespaceError, 
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace
 from floecat.identifiers.schema_names import schema_name, split_schema
+from floecat_rest.gravitino.errors import name_schema
 from floecat_rest.gravitino.wire import (
     AlterSchemaRequest,
     CreateSchemaRequest,
@@ -145,8 +146,7 @@ def _by_its_name(call: Call, schema: Namespace) -> Iterator[None]:
     try:
         yield
     except FloecatError as error:
-        name = schema_name(schema, call.catalog.schema_separator)
-        error.told = error.told.replace(".".join(schema), name)
+        name_schema(error, schema, call.catalog.schema_separator)
         raise
 
 

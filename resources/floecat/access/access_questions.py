@@ -128,7 +128,7 @@ class AccessQuestions:
             return AccessExplanation(True, tuple(told))
         needed = " or ".join([privilege, *sorted(IMPLIED_BY.get(privilege, ()))])
         if not may_read:
-            return AccessExplanation(False, (f"{needed} is needed on {path.shown(on)}, or on what it is in",))
+            return AccessExplanation(False, (f"{needed} is needed on {on}, or on what it is in",))
         where = ", ".join(path.shown(step) for step, _ in path.steps)
         return AccessExplanation(False, (f"{needed} is needed on one of: {where}",))
 

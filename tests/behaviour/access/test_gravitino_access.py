@@ -142,6 +142,21 @@ def test_full_names_begin_with_the_longest_catalog_that_one_may_use(
     assert [(status, body["message"].replace("none", "a")) for status, body in told] == [
         (403, told[0][1]["message"])
     ] * 2
+    of_two_levels = "privilege {} on namespace c:d of catalog a"
+    assert of_two_levels.format("read_access") in told[0][1]["message"]
+    grant = {"privileges": [{"name": "use_schema", "condition": "allow"}]}
+    send("admin", "POST", "roles", {"name": "some"})
+    for path, body, privilege in (
+        ("owners/schema/a.c:d", {"name": "eve", "type": "user"}, "manage_owners"),
+        ("permissions/roles/some/schema/a.c:d/grant", grant, "manage_grants"),
+    ):
+        status, refused = send("ada", "PUT", path, body)
+        assert (status, of_two_levels.format(privilege) in refused["message"]) == (403, True)
+        status, refused = send("admin", "PUT", path.replace("c:d", "c:x"), body)
+        assert (status, refused["message"]) == (404, "There is no namespace c:x of catalog a")
+    role = {"name": "r", "securableObjects": [{"fullName": "a.c:x", "type": "schema", **grant}]}
+    refused = send("admin", "POST", "roles", role)[1]
+    assert refused["message"] == "There is no namespace c:x of catalog a"
     objects = [{"fullName": "a.c", "type": "schema", "privileges": []}] * 1_001
     status, refused = send("admin", "POST", "roles", {"name": "r", "securableObjects": objects})
     assert (status, "at most 1000" in refused["message"]) == (400, True)

@@ -109,12 +109,11 @@ def get(conn: Connection, entry_id: UUID, snapshot_id: int) -> CaptureRow | None
 
 def named(conn: Connection, entry_ids: Sequence[UUID]) -> list[NamedTable]:
     """Tables with what jobs about them say, and their current snapshots; those that are gone are left out."""
-    found = []
-    for *of_catalog, levels, name, snapshot_id, captured in conn.all(_NAMED, {"ids": list(entry_ids)}):
-        found.append(
-            NamedTable(*of_catalog, decode_texts(levels), name, snapshot_id, captured=bool(captured))
-        )
-    return found
+    rows = conn.all(_NAMED, {"ids": list(entry_ids)})
+    return [
+        NamedTable(id, catalog_id, account_id, catalog, separator, decode_texts(levels), name, at, bool(done))
+        for id, catalog_id, account_id, catalog, separator, levels, name, at, done in rows
+    ]
 
 
 def list_all(conn: Connection, entry_id: UUID, after: int, limit: int) -> list[CaptureRow]:

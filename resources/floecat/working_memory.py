@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from functools import cached_property
 from threading import Lock
@@ -29,6 +29,7 @@ __all__ = [
     "WorkingMemory",
     "WorkingMemoryError",
     "current_reservation",
+    "part_of_work",
     "take_memory",
     "take_turn",
     "without_waiting",
@@ -215,6 +216,12 @@ class Reservation:
                 f" floecat.limits.working-memory-wait-ms ({self._memory.wait_s * 1000:.0f}); try again later",
                 retry_after_s=_RETRY_AFTER_S,
             )
+
+
+def part_of_work() -> AbstractContextManager[object]:
+    """A part of a long request, a context: what is taken inside is given back at its end."""
+    current = _current.get()
+    return nullcontext() if current is None else Reservation(current._memory)
 
 
 def current_reservation() -> Reservation | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.load_table import etag_of
@@ -86,8 +86,16 @@ class ViewService:
 
         self._keys.run(call, JsonAnswer(type(None)), work)
 
-    def drop(self, call: Call, identifier: TableIdentifier) -> None:
+    def drop(
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        check: Callable[[tables.EntryRow], None] = lambda _row: None,
+    ) -> None:
         """Removes the entry and leaves its metadata files.
+
+        Args:
+            check: raises if the view is not the one that is meant; called in the transaction.
 
         Raises:
             ForbiddenError: the principal may not drop it.
@@ -95,7 +103,8 @@ class ViewService:
         """
 
         def work(finish: Finish[None]) -> None:
-            def within(conn: Connection, _: tables.EntryRow) -> None:
+            def within(conn: Connection, row: tables.EntryRow) -> None:
+                check(row)
                 finish(conn, None)
 
             self._changes.remove(call, identifier, "view", [Privilege.DROP_VIEW], "drop", within)

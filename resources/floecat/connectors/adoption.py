@@ -11,8 +11,11 @@ from uuid import UUID
 import msgspec
 
 from floecat.auth.authorizer import Privilege
+from floecat.commits.normalized_files import write_normalized
+from floecat.commits.table_registration import read_metadata_file
 from floecat.connectors.connector_service import ConnectorService
 from floecat.connectors.followed_tables import AnyDocument, FollowedTables
+from floecat.connectors.one_at_a_time import OneAtATime
 from floecat.connectors.spi import DiscoveredTable, LoadsTables
 from floecat.entries.calls import Call
 from floecat.entries.open_entries import EntryParts
@@ -33,6 +36,8 @@ from floecat.store.entries.documents import decompress
 from floecat.store.entries.followed_entries import FollowedEntry
 
 __all__ = ["Adopted", "Adoption"]
+
+_RETRY_AFTER_S = 5
 
 
 class Adopted(msgspec.Struct, frozen=True):
@@ -59,6 +64,9 @@ class Adoption:
         self._parts = parts
         self._services = services
         self._followed = followed
+        self._turns = OneAtATime(
+            "Another table is being adopted: wait for its end", retry_after_s=_RETRY_AFTER_S
+        )
 
     def adopt(self, call: Call, connector: str, identifier: TableIdentifier) -> Adopted:
         """Makes a table or view the catalog's own: it takes commits, and no scan changes it.
@@ -70,8 +78,13 @@ class Adoption:
             NotFoundError: there is no such connector, or it does not follow a table or view of this name.
             ConflictError: the other catalog has a newer state, before or after; or the entry changed
                 meanwhile.
+            UnavailableError: the account adopts another one now.
             FloecatError: the other catalog cannot be asked.
         """
+        with self._turns.of(call.catalog.account_id):
+            return self._adopt(call, connector, identifier)
+
+    def _adopt(self, call: Call, connector: str, identifier: TableIdentifier) -> Adopted:
         row = self._services.find(call, connector, Privilege.MANAGE_CONNECTORS)
         with self._parts.store.read() as conn:
             known = followed_entries.of_name(conn, row.id, call.catalog.id, identifier)
@@ -101,12 +114,18 @@ class Adoption:
         metadata: AnyDocument = (
             TableMetadata.parse(data) if base.kind == "table" else ViewMetadata.parse(data)
         )
+        location = base.metadata_location
+        if isinstance(metadata, TableMetadata):
+            # readers that open the file must find the document that the catalog answers
+            file = read_metadata_file(self._parts.files, call, location)
+            if not _is_same(file, data):
+                metadata, location = write_normalized(self._parts.files, call, metadata, location)
         change = Prepared(
             identifier=known.identifier,
             kind=known.kind,
             operation="register",
             metadata=metadata,
-            metadata_location=base.metadata_location,
+            metadata_location=location,
             object_uuid=base.object_uuid,
             location=base.location,
             format_version=base.format_version,
@@ -127,6 +146,14 @@ class Adoption:
             self._parts.guard.run(call.catalog.id, [change], work)
         except PointerMovedError:
             raise _changed(known.identifier) from None
+
+
+def _is_same(file: bytes, data: bytes) -> bool:
+    """Whether a file holds a document, however it is written."""
+    try:
+        return bool(msgspec.json.decode(file) == msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _is_gone(connector: LoadsTables, known: FollowedEntry) -> bool:

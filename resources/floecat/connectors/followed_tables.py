@@ -8,7 +8,7 @@ is another table, and gets another identity.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 from uuid import UUID
 
@@ -32,6 +32,7 @@ from floecat.entries.prepared_changes import (
 )
 from floecat.errors import (
     AlreadyExistsError,
+    ConflictError,
     NoSuchTableError,
     NoSuchViewError,
     UnavailableError,
@@ -45,6 +46,7 @@ from floecat.store.entries import followed_entries, tables
 from floecat.store.entries.documents import decompress
 from floecat.store.entries.followed_entries import FollowedEntry
 from floecat.store.entries.tables import EntryRow
+from floecat.working_memory import take_memory
 
 __all__ = ["DropTable", "Followed", "FollowedTables", "FollowingChange", "uuid_of"]
 
@@ -65,8 +67,10 @@ AnyDocument = TableMetadata | ViewMetadata
 class DropTable(Protocol):
     """The service that removes tables."""
 
-    def __call__(self, call: Call, identifier: TableIdentifier, /, *, purge: bool) -> None:
-        """Removes a table; with `purge`, its files go, too."""
+    def __call__(
+        self, call: Call, identifier: TableIdentifier, /, *, purge: bool, check: Callable[[EntryRow], None]
+    ) -> None:
+        """Removes a table that `check` does not refuse; with `purge`, its files go, too."""
         ...
 
 
@@ -158,6 +162,8 @@ class FollowedTables:
         data = document.document
         if data is None:
             data = read_metadata_file(self._parts.files, call, location)
+        else:
+            take_memory(len(data))
         return checked_table(call, data) if found.kind == "table" else checked_view(call, data)
 
     def rename(self, call: Call, known: FollowedEntry, identifier: TableIdentifier) -> None:
@@ -166,6 +172,9 @@ class FollowedTables:
         Raises:
             FloecatError: the name is taken, or cannot be had.
         """
+        row, _ = self.current(known.entry_id)
+        if row is None or row.format != FOLLOWED:
+            raise ConflictError(f"{known.identifier} was dropped or adopted meanwhile")
         self._namespaces.ensure(call, identifier.namespace)
         services = self._tables if known.kind == "table" else self._views
         services.rename(call, known.identifier, identifier)
@@ -176,13 +185,18 @@ class FollowedTables:
         Raises:
             ConflictError: it is protected.
         """
+
+        def check(row: EntryRow) -> None:
+            if row.id != known.entry_id or row.format != FOLLOWED:
+                raise NoSuchTableError(f"{known.identifier} is another one, or was adopted")
+
         try:
             if known.kind == "table":
-                self._drop_table(call, known.identifier, purge=False)
+                self._drop_table(call, known.identifier, purge=False, check=check)
             else:
-                self._views.drop(call, known.identifier)
+                self._views.drop(call, known.identifier, check=check)
         except (NoSuchTableError, NoSuchViewError):
-            return  # somebody dropped or renamed it meanwhile
+            return  # somebody dropped, renamed or adopted it meanwhile
 
     def _prepared(
         self,
@@ -198,6 +212,8 @@ class FollowedTables:
             namespace_id = namespace_for(self.store, call, found.kind, identifier, _REGISTER[found.kind]).id
             self._check_not_here(call, identifier, metadata)
         else:
+            if base.format != FOLLOWED:
+                raise ConflictError(f"{identifier} was adopted meanwhile, and follows no catalog any more")
             namespace_id = base.namespace_id
             identifier = known.identifier if known is not None else identifier
         location = document.metadata_location

@@ -9,7 +9,7 @@ from uuid import UUID
 from floecat.connectors.followed_tables import Followed, FollowedTables, FollowingChange, uuid_of
 from floecat.connectors.spi import DiscoveredTable, LoadsTables
 from floecat.entries.calls import Call
-from floecat.errors import BadRequestError, FloecatError
+from floecat.errors import BadRequestError, ConflictError, FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.views.view_metadata import ViewMetadata
 from floecat.identifiers.namespace import TableIdentifier
@@ -37,6 +37,15 @@ class Difference(NamedTuple):
         return cls(identifier, found.location, "not here", None)
 
 
+class _Moved(NamedTuple):
+    """What was found by a name that was not there, or was another's."""
+
+    found: DiscoveredTable
+    identifier: TableIdentifier
+    known: FollowedEntry | None
+    """The entry that follows it, if there is one."""
+
+
 class Following:
     """One scan of a connector that finds tables and views of another catalog."""
 
@@ -57,10 +66,13 @@ class Following:
         self._connector = connector
         with followed.store.read() as conn:
             known = followed_entries.of_connector(conn, row.id)
+            left = followed_entries.of_no_connector(conn, call.catalog.id)
         self._known = {each.upstream: each for each in known}
+        self._left = {(each.kind, each.address): each for each in left}
+        """What connectors followed that were deleted: one that finds it at its address follows it on."""
         self._by_uuid = {each.object_uuid.lower(): each for each in known}
         self._seen: set[UUID] = set()
-        self._moved: list[tuple[DiscoveredTable, FollowedEntry]] = []
+        self._moved: list[_Moved] = []
 
     def take(self, found: DiscoveredTable, identifier: TableIdentifier) -> Followed | None:
         """Follows a table or view that was found.
@@ -69,14 +81,16 @@ class Following:
             identifier: its name here, if it is new.
 
         Returns:
-            What became of it; `None` if it may have been renamed upstream, which `finish` knows.
+            What became of it; `None` if names changed upstream, which `finish` knows.
 
         Raises:
             FloecatError: it cannot be followed. An entry that there is stays as it was.
         """
-        known = self._known.get(TableIdentifier(found.namespace, found.name))
+        known = self._known_as(found)
         if known is None:
             return self._take_new(found, identifier)
+        if known.entry_id in self._seen:
+            raise BadRequestError(f"The other catalog has two tables or views of the name {identifier}")
         self._seen.add(known.entry_id)
         if found.state is not None and found.state == known.state and known.problem is None:
             return self._unchanged(known)
@@ -85,13 +99,15 @@ class Following:
             if document is None:
                 return self._unchanged(known)
             object_uuid = uuid_of(self._followed.read(self._call, found, document))
-            if object_uuid.lower() == known.object_uuid.lower():
+            if object_uuid.lower() == known.object_uuid.lower() and found.kind == known.kind:
                 return self._followed.put(self._call, self._row.id, found, known.identifier, document, known)
-            self._followed.remove(self._service, known)
-            return self._followed.put(self._call, self._row.id, found, identifier, document, None)
         except FloecatError as error:
             self._note_problem(known, error.message)
             raise
+        # the table that had the name may be found by another one
+        self._seen.discard(known.entry_id)
+        self._moved.append(_Moved(found, identifier, self._of_uuid(object_uuid, found)))
+        return None
 
     def compare(self, found: DiscoveredTable, identifier: TableIdentifier) -> Difference | None:
         """The difference between what was found and what is here; changes nothing.
@@ -131,12 +147,7 @@ class Following:
         Yields:
             What became of each; or its name, its address and why that failed.
         """
-        for found, known in self._moved:
-            identifier = TableIdentifier((*self._row.namespace, *found.namespace), found.name)
-            try:
-                yield self._take_moved(found, identifier, known)
-            except FloecatError as error:
-                yield identifier, found.location, error
+        yield from self._settle()
         if not is_complete:
             return
         now_ms = self._followed.clock.now_ms()
@@ -159,31 +170,75 @@ class Following:
         if document is None:
             raise BadRequestError(f"The connector has no metadata of {identifier}, which is new")
         object_uuid = uuid_of(self._followed.read(self._call, found, document))
-        moved = self._by_uuid.get(object_uuid.lower())
+        moved = self._of_uuid(object_uuid, found)
         if moved is not None and moved.entry_id not in self._seen:
-            self._moved.append((found, moved))
+            self._moved.append(_Moved(found, identifier, moved))
             return None
         return self._followed.put(self._call, self._row.id, found, identifier, document, None)
 
+    def _known_as(self, found: DiscoveredTable) -> FollowedEntry | None:
+        """The entry that follows what has a name upstream."""
+        upstream = TableIdentifier(found.namespace, found.name)
+        left = self._left.get((found.kind, found.location))
+        if left is not None and upstream not in self._known:
+            # no state is its own, so that it is read, and written as one of this connector
+            self._known[upstream] = left._replace(state="")
+        return self._known.get(upstream)
+
+    def _of_uuid(self, object_uuid: str, found: DiscoveredTable) -> FollowedEntry | None:
+        known = self._by_uuid.get(object_uuid.lower())
+        return known if known is not None and known.kind == found.kind else None
+
+    def _settle(self) -> Iterator[Followed | tuple[TableIdentifier, str, FloecatError]]:
+        """Takes what has another name upstream by now, or the name of another one: those make room first."""
+        waiting = [
+            each._replace(known=None) if each.known and each.known.entry_id in self._seen else each
+            for each in self._moved
+        ]
+        moving = {each.known.entry_id for each in waiting if each.known is not None}
+        # none of them is gone, whatever becomes of it
+        self._seen |= moving
+        while waiting:
+            blocked = []
+            for each in waiting:
+                before = self._known.get(TableIdentifier(each.found.namespace, each.found.name))
+                if before is not None and before.entry_id in moving:
+                    blocked.append(each)
+                    continue
+                try:
+                    if before is not None and before.entry_id not in self._seen:
+                        self._followed.remove(self._service, before)
+                        self._seen.add(before.entry_id)
+                    yield self._take_moved(*each)
+                except FloecatError as error:
+                    yield self._not_moved(each, error)
+                moving -= {each.known.entry_id} if each.known else set()
+            if len(blocked) == len(waiting):
+                for each in blocked:
+                    told = "The other catalog exchanged names of tables: rename them here as they are there"
+                    yield self._not_moved(each, ConflictError(told))
+                return
+            waiting = blocked
+
+    def _not_moved(self, moved: _Moved, error: FloecatError) -> tuple[TableIdentifier, str, FloecatError]:
+        if moved.known is not None:
+            self._note_problem(moved.known, error.message)
+        return moved.identifier, moved.found.location, error
+
     def _take_moved(
-        self, found: DiscoveredTable, identifier: TableIdentifier, known: FollowedEntry
+        self, found: DiscoveredTable, identifier: TableIdentifier, known: FollowedEntry | None
     ) -> Followed:
-        is_renamed = known.entry_id not in self._seen
         document = self._connector.load(found, None)
         if document is None:
             raise BadRequestError(f"The connector has no metadata of {identifier}, which is new")
-        if is_renamed:
-            # who renamed it here keeps that name
-            if known.identifier == TableIdentifier(
-                (*self._row.namespace, *known.upstream.namespace), known.upstream.name
-            ):
-                self._followed.rename(self._service, known, identifier)
-                known = known._replace(identifier=identifier)
-            self._seen.add(known.entry_id)
-        put = self._followed.put(
-            self._call, self._row.id, found, identifier, document, known if is_renamed else None
-        )
-        return put._replace(change="renamed") if is_renamed else put
+        # who renamed it here keeps that name
+        if known is not None and known.identifier == TableIdentifier(
+            (*self._row.namespace, *known.upstream.namespace), known.upstream.name
+        ):
+            self._followed.rename(self._service, known, identifier)
+            known = known._replace(identifier=identifier)
+        put = self._followed.put(self._call, self._row.id, found, identifier, document, known)
+        return put if known is None else put._replace(change="renamed")
 
     def _unchanged(self, known: FollowedEntry) -> Followed:
         if known.gone_at_ms is not None:

@@ -236,7 +236,7 @@ def _token(credentials: Mapping[str, str], printed: Callable[[], str] | None, ht
     host = http.hosts.check_url(url).netloc
     try:
         answer = msgspec.json.decode(found.body, type=_TokenAnswer, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         answer = _TokenAnswer()
     if found.status >= 500 or found.status == 429:
         raise UnavailableError(f"The token endpoint at {host} fails with the status {found.status}")

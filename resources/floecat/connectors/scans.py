@@ -7,10 +7,8 @@ is dropped. What follows another catalog goes some time after it is gone there, 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from uuid import UUID
 
@@ -28,6 +26,7 @@ from floecat.connectors.connector_service import (
 )
 from floecat.connectors.followed_tables import Followed, FollowedTables
 from floecat.connectors.following import Difference, Following
+from floecat.connectors.one_at_a_time import OneAtATime
 from floecat.connectors.registrations import TableRegistration, TableRegistrations
 from floecat.connectors.scan_reports import CatalogTable, ConnectorScanReport, FailedTable
 from floecat.connectors.spi import Connector, DiscoveredTable, LoadsTables, UnreadablePlace
@@ -37,7 +36,6 @@ from floecat.errors import (
     BadRequestError,
     FloecatError,
     StoreUnavailableError,
-    UnavailableError,
     UnprocessableError,
 )
 from floecat.identifiers.namespace import TableIdentifier
@@ -53,6 +51,7 @@ from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import jobs
 from floecat.store.jobs.jobs import JobRow
 from floecat.store.jobs.leases import LeaseLostError
+from floecat.working_memory import part_of_work
 
 __all__ = ["ConnectorScans", "ScanInfo"]
 
@@ -126,9 +125,10 @@ class ConnectorScans:
         self._followed = followed
         self._reading_s = reading_s
         self._limits = limits
-        self._scanned: set[UUID] = set()
-        """Accounts of which a scan was asked for that is under way."""
-        self._lock = threading.Lock()
+        self._turns = OneAtATime(
+            "Another scan of a connector is under way: wait for its end, or leave it to the schedule",
+            retry_after_s=_RETRY_AFTER_S,
+        )
         self.kind = JobKind(
             name=SCAN_JOB,
             work=self._work,
@@ -156,7 +156,7 @@ class ConnectorScans:
             StoreUnavailableError: the store does not answer.
         """
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
-        with self._only_one(call.catalog.account_id):
+        with self._turns.of(call.catalog.account_id):
             return self._scan(msgspec.structs.replace(call, request=None), row, told)
 
     def compare(
@@ -177,17 +177,18 @@ class ConnectorScans:
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
         report, began_s = ConnectorScanReport(row.name, call.catalog.name), time.monotonic()
         found: list[Difference] = []
-        with self._only_one(call.catalog.account_id):
+        with self._turns.of(call.catalog.account_id):
             connector = self._services.open(call, row, self._looks_into(report, began_s, told))
             following = _following(self._followed, call, row, connector)
             for number, each in enumerate(connector.discover(), start=1):
-                self._check(number, "connector_tables", "tables")
+                self._check_bounds(number, began_s)
                 if isinstance(each, UnreadablePlace):
                     raise each.error
                 table = _checked(each)
                 identifier = TableIdentifier((*row.namespace, *table.namespace), table.name)
                 if following is not None and not self._registrations.takes(table.format):
-                    difference = following.compare(table, identifier)
+                    with part_of_work():
+                        difference = following.compare(table, identifier)
                 else:
                     is_here = self._registrations.known(call, table.location)
                     difference = None if is_here else Difference.new(identifier, table)
@@ -195,21 +196,11 @@ class ConnectorScans:
                     found.append(difference)
                     report.counts(difference.identifier, difference.address)
                 self._check_size(report)
-        return [*found, *(() if following is None else following.missing())]
-
-    @contextmanager
-    def _only_one(self, account_id: UUID) -> Iterator[None]:
-        with self._lock:
-            if account_id in self._scanned:
-                raise UnavailableError(
-                    "Another scan of a connector is under way: wait for its end, or leave it to the schedule",
-                    retry_after_s=_RETRY_AFTER_S,
-                )
-            self._scanned.add(account_id)
-        try:
-            yield
-        finally:
-            self._scanned.discard(account_id)
+        for each in () if following is None else following.missing():
+            found.append(each)
+            report.counts(each.identifier, each.address)
+            self._check_size(report)
+        return found
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the scheduled scan of a connector is due at a time.
@@ -296,9 +287,10 @@ class ConnectorScans:
             connector = self._services.open(call, row, self._looks_into(report, began_s, told))
             following = _following(self._followed, call, row, connector)
             for number, found in enumerate(connector.discover(), start=1):
-                self._check(number, "connector_tables", "tables")
+                self._check_bounds(number, began_s)
                 told(report.progress)
-                self._take(call, row, found, report, following, read=time.monotonic() < deadline)
+                with part_of_work():
+                    self._take(call, row, found, report, following, read=time.monotonic() < deadline)
                 self._check_size(report)
             if following is not None:
                 # what could not be read may still be there
@@ -310,6 +302,7 @@ class ConnectorScans:
                         identifier, address, problem = each
                         report.fails(FailedTable(address, problem, identifier))
                     told(report.progress)
+                    self._check_bounds(0, began_s)
                     self._check_size(report)
             told(report.progress)
         except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
@@ -325,17 +318,20 @@ class ConnectorScans:
     def _looks_into(
         self, report: ConnectorScanReport, began_s: float, told: Callable[[ScanProgress], None]
     ) -> Callable[[str], None]:
-        longest = self._limits.connector_scan_time
-
         def looks_into(_location: str) -> None:
             report.folders += 1
             self._check(report.folders, "connector_folders", "folders")
-            if time.monotonic() - began_s > longest.seconds:
-                setting = "floecat.limits.connector-scan-time"
-                raise UnprocessableError(f"The scan took longer than {longest} ({setting}), and ended there")
+            self._check_bounds(0, began_s)
             told(report.progress)
 
         return looks_into
+
+    def _check_bounds(self, tables: int, began_s: float) -> None:
+        self._check(tables, "connector_tables", "tables")
+        longest = self._limits.connector_scan_time
+        if time.monotonic() - began_s > longest.seconds:
+            setting = "floecat.limits.connector-scan-time"
+            raise UnprocessableError(f"The scan took longer than {longest} ({setting}), and ended there")
 
     def _check_size(self, report: ConnectorScanReport) -> None:
         self._check(report.size_bytes, "connector_report_bytes", "bytes of names, places and problems")

@@ -259,7 +259,8 @@ class UpstreamHttp:
 
     def _new(self, parts: SplitResult) -> http.client.HTTPConnection:
         made: _Checked
-        host, port = parts.hostname or "", parts.port
+        # with its port, as the end of an IPv6 address would be taken for one
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         if parts.scheme == "https":
             made = _CheckedTls(host, port, timeout=self._timeout_s, context=self._trusted)
         else:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
-from uuid import UUID
 
 from floecat.auth.authorizer import Privilege
 from floecat.connectors.connector_service import ConnectorService
+from floecat.connectors.one_at_a_time import OneAtATime
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.spi import ChecksRoot, Connector, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.credentials.authority_check import TrialStep
 from floecat.entries.calls import Call
-from floecat.errors import FloecatError, UnavailableError, UnprocessableError
+from floecat.errors import FloecatError, UnprocessableError
 from floecat.identifiers.written_names import written
 
 __all__ = ["ConnectorTrial"]
@@ -29,9 +28,9 @@ class ConnectorTrial:
     def __init__(self, connectors: ConnectorService, registrations: TableRegistrations) -> None:
         self._registrations = registrations
         self._connectors = connectors
-        self._tried: set[UUID] = set()
-        """Accounts that try a connector now."""
-        self._lock = threading.Lock()
+        self._turns = OneAtATime(
+            "Another connector is being validated: wait for its end", retry_after_s=_RETRY_AFTER_S
+        )
 
     def run(self, call: Call, name: str) -> list[TrialStep]:
         """The steps, up to the first that goes wrong.
@@ -42,14 +41,7 @@ class ConnectorTrial:
             UnavailableError: the account tries another one now; each keeps a thread.
         """
         row = self._connectors.find(call, name, Privilege.MANAGE_CONNECTORS)
-        account_id = call.catalog.account_id
-        with self._lock:
-            if account_id in self._tried:
-                raise UnavailableError(
-                    "Another connector is being validated: wait for its end", retry_after_s=_RETRY_AFTER_S
-                )
-            self._tried.add(account_id)
-        try:
+        with self._turns.of(call.catalog.account_id):
             until_s = time.monotonic() + _LONGEST_S
             steps: list[TrialStep] = []
             try:
@@ -58,8 +50,6 @@ class ConnectorTrial:
             except FloecatError as error:
                 steps.append(TrialStep("can be opened", error.message))
             return steps
-        finally:
-            self._tried.discard(account_id)
 
 
 def _check_time(until_s: float) -> None:

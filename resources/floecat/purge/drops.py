@@ -6,6 +6,8 @@ the files nor delete files of a table that still exists.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from floecat.catalog.tables import TableService
 from floecat.clock import Clock
 from floecat.entries.calls import Call, LoadedTable
@@ -55,9 +57,18 @@ class DropService:
         return self._purger != SQL_ASYNC
 
     def drop(
-        self, call: Call, identifier: TableIdentifier, *, purge: bool, request_id: str | None = None
+        self,
+        call: Call,
+        identifier: TableIdentifier,
+        *,
+        purge: bool,
+        request_id: str | None = None,
+        check: Callable[[EntryRow], None] = lambda _row: None,
     ) -> None:
         """Removes the table; with `purge` its files go too, later if the purger is `sql-async`.
+
+        Args:
+            check: raises if the table is not the one that is meant; called in the transaction.
 
         Raises:
             ForbiddenError: the principal may not drop the table, or not purge it.
@@ -68,6 +79,7 @@ class DropService:
 
         def within(conn: Connection, row: tables.EntryRow) -> None:
             nonlocal dropped
+            check(row)
             dropped = row, self._insert_job(conn, call, row, identifier, request_id) if purge else None
             self._entry_files.insert(conn, call, row, identifier)
 

@@ -56,6 +56,8 @@ _LIST_BYTES: Final = 16 << 20
 _MOST_PAGES: Final = 10_000
 _MOST_LEVELS: Final = 32
 _MOST_PATTERNS: Final = 100
+_NAME_BYTES: Final = 200
+"""Of memory for a name, beside its characters."""
 _PATIENCE: Final = 3
 _TYPE: Final = re.compile(r"[A-Za-z]{1,64}")
 _ETAG: Final = re.compile(r'(W/)?"[!#-~]{0,1000}"')
@@ -76,8 +78,10 @@ class _Identifier(msgspec.Struct):
 
 
 class _Page(msgspec.Struct, rename="kebab"):
-    namespaces: list[tuple[str, ...]] = []
-    identifiers: list[_Identifier] = []
+    """Of namespaces, or of tables or views. Another answer than that must not look like an empty one."""
+
+    namespaces: list[tuple[str, ...]] | None = None
+    identifiers: list[_Identifier] | None = None
     next_page_token: str | None = None
 
 
@@ -232,13 +236,16 @@ class IcebergRestConnector:
         """The namespaces in one that are to be looked into."""
         if len(levels) >= _MOST_LEVELS:
             return
-        seen = set()
+        seen, size_bytes = set(), 0
         query = {"parent": names.parent(levels)} if levels else {}
         for page in self._pages(f"{names.base}/namespaces", query):
-            for found in page.namespaces:
+            for found in page.namespaces or ():
                 # some catalogs know no nested namespaces, and answer the top level whatever is asked for
                 if len(found) == len(levels) + 1 and found[:-1] == levels and found not in seen:
                     seen.add(found)
+                    size_bytes += _NAME_BYTES + len(found[-1])
+                    if size_bytes > LONGEST_ANSWER_BYTES:
+                        raise UnprocessableError(f"The catalog at {self._host} lists too many namespaces")
                     if not self._namespaces.leave_out(found):
                         yield found
 
@@ -247,7 +254,7 @@ class IcebergRestConnector:
     ) -> Iterator[DiscoveredTable]:
         seen = set()
         for page in self._pages(f"{names.namespace(levels)}/{kind}s", {}):
-            for found in page.identifiers:
+            for found in page.identifiers or ():
                 if found.name not in seen and self._tables.fit(found.name):
                     seen.add(found.name)
                     address = self._address(names, levels, found.name, kind)
@@ -271,6 +278,8 @@ class IcebergRestConnector:
             answer = self._get(asked, most_bytes=_LIST_BYTES)
             self._check(url, answer)
             page = self._decoded(url, answer, _Page)
+            if page.namespaces is None and page.identifiers is None:
+                raise UnprocessableError(f"The answer at {_shown(url)} is no listing")
             yield page
             if not page.next_page_token:
                 return
@@ -301,7 +310,7 @@ class IcebergRestConnector:
             return
         try:
             type = msgspec.json.decode(answer.body, type=_Refusal).error.type
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             type = ""
         said = f"status {status}" + (f", {type}" if _TYPE.fullmatch(type) else "")
         place = _shown(url)

@@ -22,7 +22,7 @@ from floecat.connectors.spi import (
     UnreadablePlace,
     UpstreamDocument,
 )
-from floecat.connectors.upstream_http import UpstreamAnswer, UpstreamHttp
+from floecat.connectors.upstream_http import LONGEST_ANSWER_BYTES, UpstreamAnswer, UpstreamHttp
 from floecat.errors import (
     BadRequestError,
     ForbiddenError,
@@ -43,6 +43,8 @@ _CATALOG: Final = "catalog"
 _PAGE_BYTES: Final = 32 << 20
 _MOST_PAGES: Final = 10_000
 _PATIENCE: Final = 3
+_NAME_BYTES: Final = 200
+"""Of memory for a name, beside its characters."""
 _VIEWS_OF_THE_SCHEMA: Final = "information_schema"
 _UNIFORM: Final = "delta.universalFormat.enabledFormats"
 _CODE: Final = re.compile("[A-Za-z0-9_.]{1,64}")
@@ -133,7 +135,14 @@ class UnityConnector:
                 levels = waiting.pop()
                 try:
                     if len(levels) == 1:
-                        waiting += [(catalog, schema) for schema in self._schemas(catalog)]
+                        size_bytes = 0
+                        for schema in self._schemas(catalog):
+                            size_bytes += _NAME_BYTES + len(schema)
+                            if size_bytes > LONGEST_ANSWER_BYTES:
+                                raise UnprocessableError(
+                                    f"Unity Catalog at {self._host} has too many schemas"
+                                )
+                            waiting.append((catalog, schema))
                     else:
                         for table in self._tables(*levels):
                             yield self._found(levels, table)

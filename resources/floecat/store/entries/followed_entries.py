@@ -27,6 +27,7 @@ __all__ = [
     "note_problem",
     "of_connector",
     "of_name",
+    "of_no_connector",
     "put",
     "set_gone",
     "upstream_of",
@@ -50,7 +51,7 @@ _followed: Final = sa.Table(
     sa.Index(None, "connector_id", "entry_id"),
 )
 
-_OF_CONNECTOR: Final = (
+_FOLLOWED: Final = (
     sa.select(
         _followed.c.entry_id,
         _followed.c.upstream_name,
@@ -69,11 +70,13 @@ _OF_CONNECTOR: Final = (
             _namespaces, _namespaces.c.id == _entries.c.namespace_id
         )
     )
-    .where(
-        _followed.c.connector_id == sa.bindparam("connector_id"), _followed.c.entry_id > sa.bindparam("after")
-    )
     .order_by(_followed.c.entry_id)
-    .limit(sa.bindparam("limit"))
+)
+_OF_CONNECTOR: Final = _FOLLOWED.where(
+    _followed.c.connector_id == sa.bindparam("connector_id"), _followed.c.entry_id > sa.bindparam("after")
+).limit(sa.bindparam("limit"))
+_OF_NO_CONNECTOR: Final = _FOLLOWED.where(
+    _followed.c.connector_id.is_(None), _entries.c.catalog_id == sa.bindparam("catalog_id")
 )
 _OF_NAME: Final = _OF_CONNECTOR.where(
     _entries.c.catalog_id == sa.bindparam("catalog_id"),
@@ -92,7 +95,10 @@ _NAME_OF_UUID: Final = (
     sa.select(_namespaces.c.levels, _entries.c.name)
     .select_from(_entries.join(_namespaces, _namespaces.c.id == _entries.c.namespace_id))
     .where(
-        _entries.c.object_uuid == sa.bindparam("object_uuid"),
+        # some catalogs write UUIDs in capitals
+        _entries.c.object_uuid.in_(
+            [sa.bindparam("object_uuid"), sa.bindparam("in_lower"), sa.bindparam("in_upper")]
+        ),
         _entries.c.catalog_id == sa.bindparam("catalog_id"),
     )
     .limit(1)
@@ -104,6 +110,7 @@ _UPDATE: Final = (
     sa.update(_followed)
     .where(_OF_ENTRY)
     .values(
+        connector_id=sa.bindparam("new_connector_id"),
         upstream_name=sa.bindparam("new_upstream_name"),
         address=sa.bindparam("new_address"),
         state=sa.bindparam("new_state"),
@@ -184,6 +191,11 @@ def of_connector(conn: Connection, connector_id: UUID) -> list[FollowedEntry]:
         after = page[-1].entry_id
 
 
+def of_no_connector(conn: Connection, catalog_id: UUID) -> list[FollowedEntry]:
+    """All of a catalog whose connectors were deleted."""
+    return [_record(row) for row in conn.all(_OF_NO_CONNECTOR, {"catalog_id": catalog_id})]
+
+
 def of_name(
     conn: Connection, connector_id: UUID, catalog_id: UUID, identifier: TableIdentifier
 ) -> FollowedEntry | None:
@@ -216,7 +228,8 @@ def upstream_of(conn: Connection, entry_id: UUID) -> Upstream | None:
 
 def name_of_uuid(conn: Connection, catalog_id: UUID, object_uuid: str) -> TableIdentifier | None:
     """The name of an entry of a catalog, of any kind and format, whose metadata has this UUID."""
-    row = conn.first(_NAME_OF_UUID, {"catalog_id": catalog_id, "object_uuid": object_uuid})
+    spellings = {"in_lower": object_uuid.lower(), "in_upper": object_uuid.upper()}
+    row = conn.first(_NAME_OF_UUID, {"catalog_id": catalog_id, "object_uuid": object_uuid, **spellings})
     return None if row is None else TableIdentifier(decode_texts(row[0]), row[1])
 
 
@@ -252,6 +265,7 @@ def put(
             _UPDATE,
             {
                 "of_entry_id": entry_id,
+                "new_connector_id": connector_id,
                 "new_upstream_name": name,
                 "new_address": address,
                 "new_state": state,

@@ -15,7 +15,14 @@ from floecat.errors import UnavailableError
 from floecat.gate import name_account
 from floecat.settings.limits import LimitSettings
 from floecat.store.entries.documents import compress, decompress
-from floecat.working_memory import WorkingMemory, WorkingMemoryError, take_memory, take_turn, without_waiting
+from floecat.working_memory import (
+    WorkingMemory,
+    WorkingMemoryError,
+    part_of_work,
+    take_memory,
+    take_turn,
+    without_waiting,
+)
 
 MIB = 1 << 20
 LONG_MS = 120_000
@@ -58,6 +65,18 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
             other.take(MIB + 1)
         assert error.value.retry_after_s > 0
     assert free(memory, 8 * MIB)
+
+
+def test_a_part_of_a_long_request_gives_back_what_it_took() -> None:
+    memory = WorkingMemory(8 * MIB, wait_ms=0)
+    with memory.work():
+        for _ in range(3):
+            with part_of_work():
+                take_memory(6 * MIB)
+                assert not free(memory, 4 * MIB)
+            assert free(memory, 8 * MIB)
+    with part_of_work():
+        take_memory(100 * MIB)  # commands count nothing
 
 
 def test_small_requests_are_not_counted() -> None:

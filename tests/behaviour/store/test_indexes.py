@@ -34,6 +34,7 @@ READS_EVERYTHING = {
 """Statements that are meant to."""
 
 BEGINNINGS = {
+    "entries.followed_entries._FOLLOWED",
     "catalogs.accounts._SELECT",
     "catalogs.catalogs._SELECT",
     "entries.entry_names._SELECT",

@@ -78,6 +78,12 @@ def test_an_answer_and_its_headers():
     assert b"X-A: 1\r\n" in asked[0]
 
 
+@pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
+def test_addresses_of_ipv6_without_a_port(scheme, port):
+    made = http("::1")._new(AllowedHosts(["::1"]).check_url(f"{scheme}://[::1]/"))
+    assert (made.host, made.port) == ("::1", port)
+
+
 def test_a_connection_is_kept_and_made_anew_when_it_ended():
     connections = []
 

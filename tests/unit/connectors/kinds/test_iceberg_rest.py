@@ -116,6 +116,8 @@ class TestDiscovery:
             ((500, {"error": {"type": "<b>", "message": "hush"}}), r"status 500$"),
             ((404, {"error": {"type": "NoSuchNamespaceException"}}), "NoSuchNamespaceException"),
             ((418, b""), "status 418"),
+            ((200, {"message": "down for a while"}), "is no listing"),
+            ((500, b'{"a":' * 100_000), r"status 500$"),
         ],
     )
     def test_a_namespace_that_cannot_be_listed_is_named_and_the_others_are_found(
@@ -145,6 +147,12 @@ class TestDiscovery:
 
         with pytest.raises(UnprocessableError, match="more than 50 folders"):
             found(connector(upstream, looks_into=looks_into))
+
+    def test_endless_names_in_a_namespace_are_no_endless_memory(self, upstream, monkeypatch):
+        monkeypatch.setattr("floecat.connectors.kinds.iceberg_rest.LONGEST_ANSWER_BYTES", 10_000)
+        upstream.namespaces = {(f"{number}",): [] for number in range(100)}
+        with pytest.raises(UnprocessableError, match="lists too many namespaces"):
+            found(connector(upstream))
 
     def test_a_catalog_that_is_away_ends_the_search(self, upstream):
         upstream.namespaces = {(str(number),): [] for number in range(10)}

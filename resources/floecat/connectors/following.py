@@ -191,18 +191,23 @@ class Following:
 
     def _settle(self) -> Iterator[Followed | tuple[TableIdentifier, str, FloecatError]]:
         """Takes what has another name upstream by now, or the name of another one: those make room first."""
-        waiting = [
-            each._replace(known=None) if each.known and each.known.entry_id in self._seen else each
-            for each in self._moved
-        ]
-        moving = {each.known.entry_id for each in waiting if each.known is not None}
+        moving: set[UUID] = set()
+        waiting = []
+        for each in self._moved:
+            known = each.known
+            if known is not None and (known.entry_id in self._seen or known.entry_id in moving):
+                known = None  # another one has its UUID, too: that is refused
+            if known is not None:
+                moving.add(known.entry_id)
+            waiting.append(each._replace(known=known))
         # none of them is gone, whatever becomes of it
         self._seen |= moving
         while waiting:
             blocked = []
             for each in waiting:
                 before = self._known.get(TableIdentifier(each.found.namespace, each.found.name))
-                if before is not None and before.entry_id in moving:
+                needs_name = each.known is None or self._has_its_name(each.known)
+                if before is not None and before.entry_id in moving and needs_name:
                     blocked.append(each)
                     continue
                 try:
@@ -232,13 +237,16 @@ class Following:
         if document is None:
             raise BadRequestError(f"The connector has no metadata of {identifier}, which is new")
         # who renamed it here keeps that name
-        if known is not None and known.identifier == TableIdentifier(
-            (*self._row.namespace, *known.upstream.namespace), known.upstream.name
-        ):
+        if known is not None and self._has_its_name(known):
             self._followed.rename(self._service, known, identifier)
             known = known._replace(identifier=identifier)
         put = self._followed.put(self._call, self._row.id, found, identifier, document, known)
         return put if known is None else put._replace(change="renamed")
+
+    def _has_its_name(self, known: FollowedEntry) -> bool:
+        """Whether an entry has the name here that it has upstream."""
+        namespace = (*self._row.namespace, *known.upstream.namespace)
+        return known.identifier == TableIdentifier(namespace, known.upstream.name)
 
     def _unchanged(self, known: FollowedEntry) -> Followed:
         if known.gone_at_ms is not None:

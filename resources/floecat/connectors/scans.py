@@ -196,9 +196,9 @@ class ConnectorScans:
                     found.append(difference)
                     report.counts(difference.identifier, difference.address)
                 self._check_size(report)
-        for each in () if following is None else following.missing():
-            found.append(each)
-            report.counts(each.identifier, each.address)
+        for missing in () if following is None else following.missing():
+            found.append(missing)
+            report.counts(missing.identifier, missing.address)
             self._check_size(report)
         return found
 

@@ -226,8 +226,8 @@ def test_grants_follow_a_rename_and_end_with_a_drop(lake: Lake) -> None:
     assert {(each.grantee, each.on) for each in holders} == {
         ("principal:ada", "catalog floecat"),
         ("principal:op", "namespace raw of catalog floecat"),
-        ("principal:op", "namespace raw.events2 of catalog floecat"),
-        ("principal:op", "table raw.events2.moved of catalog floecat"),
+        ("principal:op", "namespace raw:events2 of catalog floecat"),
+        ("principal:op", "table raw:events2.moved of catalog floecat"),
     }
 
 

@@ -72,7 +72,7 @@ def test_a_file_makes_another_account_the_same(full: Lake) -> None:
     assert [each.change for each in history[::-1]] == planned
     assert {each.principal for each in history} == {"op"}
     assert "revoke use_catalog on catalog floecat of group:new" in planned
-    assert "principal:bob owns table raw.events.t of catalog floecat" in planned
+    assert "principal:bob owns table raw:events.t of catalog floecat" in planned
     full.load(full.call("ada"))
 
 

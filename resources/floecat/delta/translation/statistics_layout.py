@@ -103,7 +103,7 @@ def learn_layout(text: bytes) -> Layout | None:
     try:
         # Validates the text as a whole, and with it all texts with the same segments.
         msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     paths: list[Path] = []
     segments: list[bytes] = []

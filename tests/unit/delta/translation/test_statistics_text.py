@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from floecat.delta.translation.statistics_layout import Path, learn_layout
@@ -208,6 +208,7 @@ def test_any_documents_are_read_as_a_parser_reads_them(
 
 
 @given(text=st.binary(max_size=30) | st.text(st.sampled_from('{}":,a1 \\[]')).map(str.encode))
+@example(text=b'"\x80"')
 def test_only_documents_have_a_layout(text: bytes) -> None:
     layout = learn_layout(text)
     assert layout is None or isinstance(json.loads(text), dict)

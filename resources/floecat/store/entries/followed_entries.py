@@ -275,8 +275,7 @@ def put(
 
 def set_gone(conn: Connection, entry_ids: Sequence[UUID], gone_at_ms: int | None) -> None:
     """Writes that the connector does not find entries any more since a time; `None` for found again."""
-    for each in entry_ids:
-        conn.change(_SET_GONE, {"of_entry_id": each, "new_gone_at_ms": gone_at_ms})
+    conn.change_many(_SET_GONE, [{"of_entry_id": each, "new_gone_at_ms": gone_at_ms} for each in entry_ids])
 
 
 def note_problem(conn: Connection, entry_id: UUID, problem: str | None, differs_at_ms: int | None) -> None:

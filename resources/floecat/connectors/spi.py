@@ -95,9 +95,6 @@ class UpstreamDocument(msgspec.Struct, frozen=True):
     document: bytes | None = None
     """The metadata document, as JSON; `None` if it is to be read at its location with the storage of the
     catalog."""
-    catalogs: Sequence[str] = ()
-    """Ids of the catalogs of this product that it came through, the nearest last, so that catalogs which
-    follow each other are found out."""
 
 
 class UnreadablePlace(msgspec.Struct, frozen=True):

@@ -48,7 +48,7 @@ from floecat.store.entries.followed_entries import FollowedEntry
 from floecat.store.entries.tables import EntryRow
 from floecat.working_memory import take_memory
 
-__all__ = ["DropTable", "Followed", "FollowedTables", "FollowingChange", "uuid_of"]
+__all__ = ["AnyDocument", "DropTable", "Followed", "FollowedTables", "FollowingChange", "uuid_of"]
 
 FollowingChange = Literal["new", "changed", "unchanged", "renamed", "gone", "removed"]
 """What a scan did about an entry."""
@@ -121,12 +121,15 @@ class FollowedTables:
         found: DiscoveredTable,
         identifier: TableIdentifier,
         document: UpstreamDocument,
+        metadata: AnyDocument,
         known: FollowedEntry | None,
     ) -> Followed:
         """Makes an entry for a document, or points the one that is known at it.
 
         Args:
             identifier: name of a new entry.
+            document: as the connector loaded it.
+            metadata: what `read` made of it.
             known: the entry, whose document has the same UUID.
 
         Raises:
@@ -135,7 +138,7 @@ class FollowedTables:
         if known is None:
             self._namespaces.ensure(call, identifier.namespace)
         for _ in range(_ATTEMPTS):
-            change = self._prepared(call, found, identifier, document, known)
+            change = self._prepared(call, found, identifier, document.metadata_location, metadata, known)
             if self._commit(call, connector_id, found, document, change):
                 made: FollowingChange = (
                     "new" if change.base is None else "changed" if change.changed else "unchanged"
@@ -203,10 +206,10 @@ class FollowedTables:
         call: Call,
         found: DiscoveredTable,
         identifier: TableIdentifier,
-        document: UpstreamDocument,
+        location: str,
+        metadata: AnyDocument,
         known: FollowedEntry | None,
     ) -> AnyPrepared:
-        metadata = self.read(call, found, document)
         base, before = (None, None) if known is None else self.current(known.entry_id)
         if base is None:
             namespace_id = namespace_for(self.store, call, found.kind, identifier, _REGISTER[found.kind]).id
@@ -216,7 +219,6 @@ class FollowedTables:
                 raise ConflictError(f"{identifier} was adopted meanwhile, and follows no catalog any more")
             namespace_id = base.namespace_id
             identifier = known.identifier if known is not None else identifier
-        location = document.metadata_location
         common: dict[str, Any] = {
             "identifier": identifier,
             "kind": found.kind,

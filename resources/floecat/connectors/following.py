@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from floecat.connectors.followed_tables import Followed, FollowedTables, FollowingChange, uuid_of
-from floecat.connectors.spi import DiscoveredTable, LoadsTables
+from floecat.connectors.followed_tables import (
+    AnyDocument,
+    Followed,
+    FollowedTables,
+    FollowingChange,
+    uuid_of,
+)
+from floecat.connectors.scan_reports import FailedTable
+from floecat.connectors.spi import DiscoveredTable, LoadsTables, UpstreamDocument
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, ConflictError, FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -98,9 +105,10 @@ class Following:
             document = self._connector.load(found, known.state if known.problem is None else None)
             if document is None:
                 return self._unchanged(known)
-            object_uuid = uuid_of(self._followed.read(self._call, found, document))
+            metadata = self._followed.read(self._call, found, document)
+            object_uuid = uuid_of(metadata)
             if object_uuid.lower() == known.object_uuid.lower() and found.kind == known.kind:
-                return self._followed.put(self._call, self._row.id, found, known.identifier, document, known)
+                return self._put(found, known.identifier, document, metadata, known)
         except FloecatError as error:
             self._note_problem(known, error.message)
             raise
@@ -138,14 +146,14 @@ class Following:
             if each.entry_id not in self._seen:
                 yield Difference(each.identifier, each.address, "gone there", each.gone_at_ms)
 
-    def finish(self, *, is_complete: bool) -> Iterator[Followed | tuple[TableIdentifier, str, FloecatError]]:
+    def finish(self, *, is_complete: bool) -> Iterator[Followed | FailedTable]:
         """Renames what was renamed upstream, and marks or removes what is gone.
 
         Args:
             is_complete: whether everything upstream was found; otherwise nothing is gone.
 
         Yields:
-            What became of each; or its name, its address and why that failed.
+            What became of each, or why that failed.
         """
         yield from self._settle()
         if not is_complete:
@@ -163,18 +171,34 @@ class Following:
                 self._followed.remove(self._service, each)
                 yield _followed("removed", each)
             except FloecatError as error:
-                yield each.identifier, each.address, error
+                yield FailedTable(each.address, error, each.identifier)
 
     def _take_new(self, found: DiscoveredTable, identifier: TableIdentifier) -> Followed | None:
-        document = self._connector.load(found, None)
-        if document is None:
-            raise BadRequestError(f"The connector has no metadata of {identifier}, which is new")
-        object_uuid = uuid_of(self._followed.read(self._call, found, document))
-        moved = self._of_uuid(object_uuid, found)
+        document, metadata = self._read_new(found, identifier)
+        moved = self._of_uuid(uuid_of(metadata), found)
         if moved is not None and moved.entry_id not in self._seen:
             self._moved.append(_Moved(found, identifier, moved))
             return None
-        return self._followed.put(self._call, self._row.id, found, identifier, document, None)
+        return self._put(found, identifier, document, metadata, None)
+
+    def _read_new(
+        self, found: DiscoveredTable, identifier: TableIdentifier
+    ) -> tuple[UpstreamDocument, AnyDocument]:
+        """What was found by a name that nothing had, with its document."""
+        document = self._connector.load(found, None)
+        if document is None:
+            raise BadRequestError(f"The connector has no metadata of {identifier}, which is new")
+        return document, self._followed.read(self._call, found, document)
+
+    def _put(
+        self,
+        found: DiscoveredTable,
+        identifier: TableIdentifier,
+        document: UpstreamDocument,
+        metadata: AnyDocument,
+        known: FollowedEntry | None,
+    ) -> Followed:
+        return self._followed.put(self._call, self._row.id, found, identifier, document, metadata, known)
 
     def _known_as(self, found: DiscoveredTable) -> FollowedEntry | None:
         """The entry that follows what has a name upstream."""
@@ -189,7 +213,7 @@ class Following:
         known = self._by_uuid.get(object_uuid.lower())
         return known if known is not None and known.kind == found.kind else None
 
-    def _settle(self) -> Iterator[Followed | tuple[TableIdentifier, str, FloecatError]]:
+    def _settle(self) -> Iterator[Followed | FailedTable]:
         """Takes what has another name upstream by now, or the name of another one: those make room first."""
         moving: set[UUID] = set()
         waiting = []
@@ -225,22 +249,20 @@ class Following:
                 return
             waiting = blocked
 
-    def _not_moved(self, moved: _Moved, error: FloecatError) -> tuple[TableIdentifier, str, FloecatError]:
+    def _not_moved(self, moved: _Moved, error: FloecatError) -> FailedTable:
         if moved.known is not None:
             self._note_problem(moved.known, error.message)
-        return moved.identifier, moved.found.location, error
+        return FailedTable(moved.found.location, error, moved.identifier)
 
     def _take_moved(
         self, found: DiscoveredTable, identifier: TableIdentifier, known: FollowedEntry | None
     ) -> Followed:
-        document = self._connector.load(found, None)
-        if document is None:
-            raise BadRequestError(f"The connector has no metadata of {identifier}, which is new")
+        document, metadata = self._read_new(found, identifier)
         # who renamed it here keeps that name
         if known is not None and self._has_its_name(known):
             self._followed.rename(self._service, known, identifier)
             known = known._replace(identifier=identifier)
-        put = self._followed.put(self._call, self._row.id, found, identifier, document, known)
+        put = self._put(found, identifier, document, metadata, known)
         return put if known is None else put._replace(change="renamed")
 
     def _has_its_name(self, known: FollowedEntry) -> bool:

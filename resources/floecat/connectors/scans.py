@@ -299,10 +299,9 @@ class ConnectorScans:
                     if isinstance(each, Followed):
                         report.follows(each)
                     else:
-                        identifier, address, problem = each
-                        report.fails(FailedTable(address, problem, identifier))
+                        report.fails(each)
                     told(report.progress)
-                    self._check_bounds(0, began_s)
+                    self._check_time(began_s)
                     self._check_size(report)
             told(report.progress)
         except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
@@ -321,13 +320,16 @@ class ConnectorScans:
         def looks_into(_location: str) -> None:
             report.folders += 1
             self._check(report.folders, "connector_folders", "folders")
-            self._check_bounds(0, began_s)
+            self._check_time(began_s)
             told(report.progress)
 
         return looks_into
 
     def _check_bounds(self, tables: int, began_s: float) -> None:
         self._check(tables, "connector_tables", "tables")
+        self._check_time(began_s)
+
+    def _check_time(self, began_s: float) -> None:
         longest = self._limits.connector_scan_time
         if time.monotonic() - began_s > longest.seconds:
             setting = "floecat.limits.connector-scan-time"

@@ -48,7 +48,9 @@ def test_tables_stay_as_they_are_upstream(
     here = TableIdentifier(("up", "sales"), "orders")
     scan = kernel.connectors.scans.scan
 
+    before = kernel.files.counters.counts
     first = scan(call, "up")
+    assert (kernel.files.counters.counts - before).reads == 1
     assert first.summary is None
     assert [made.identifier for made in first.registered] == [here]
     loaded = kernel.catalog.tables.load(call, here)
@@ -61,7 +63,9 @@ def test_tables_stay_as_they_are_upstream(
 
     with upstream.load_table("sales.orders").transaction() as transaction:
         transaction.set_properties(changed="yes")
+    before = kernel.files.counters.counts
     third = scan(call, "up")
+    assert (kernel.files.counters.counts - before).reads == 1
     assert [each.change for each in third.changed] == ["changed"]
     loaded = kernel.catalog.tables.load(call, here)
     assert loaded.metadata_location == upstream.load_table("sales.orders").metadata_location

@@ -423,25 +423,21 @@ class ConnectorService:
             if row.credentials is None or self._encryption.is_current(row.credentials):
                 continue
             try:
-                text = self._encryption.decrypt(row.credentials, str(row.id))
+                fields = self._credentials(row)
             except SecretsError as error:
                 lost.append(f"Connector {row.name}: {error.message}")
                 continue
-            new = self._encryption.encrypt(text, str(row.id))
+            new = self._encryption.encrypt_fields(fields, str(row.id))
             self._store.run(partial(connectors.replace_credentials, row=row, credentials=new))
             count += 1
         return count, lost
 
     def _encrypted(self, id: UUID, credentials: Mapping[str, str]) -> str | None:
         check_credentials(credentials, self._settings.token_commands)
-        text = msgspec.json.encode(dict(credentials)).decode()
-        return self._encryption.encrypt(text, str(id)) if credentials else None
+        return self._encryption.encrypt_fields(credentials, str(id))
 
     def _credentials(self, row: ConnectorRow) -> Mapping[str, str]:
-        if row.credentials is None:
-            return {}
-        text = self._encryption.decrypt(row.credentials, str(row.id))
-        return msgspec.json.decode(text, type=dict[str, str])
+        return self._encryption.decrypt_fields(row.credentials, str(row.id))
 
     def _info(self, row: ConnectorRow) -> ConnectorInfo:
         try:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
-
-import msgspec
 
 from floecat.credentials.authorities import Secrets, StorageAuthority
 from floecat.credentials.keys import AuthorityError
 from floecat.credentials.secrets import Encryption, SecretsError
 
 __all__ = ["AuthoritySecrets"]
-
-_secrets: Final = msgspec.json.Decoder(dict[str, str])
 
 
 class AuthoritySecrets:
@@ -28,8 +23,7 @@ class AuthoritySecrets:
         Raises:
             SecretsError: there is no key.
         """
-        text = msgspec.json.encode(dict(secrets)).decode()
-        return self._encryption.encrypt(text, str(authority_id)) if secrets else None
+        return self._encryption.encrypt_fields(secrets, str(authority_id))
 
     def of(self, authority: StorageAuthority) -> Secrets:
         """The secrets of an authority, in the clear.
@@ -37,10 +31,8 @@ class AuthoritySecrets:
         Raises:
             AuthorityError: no key decrypts them.
         """
-        if authority.encrypted_secrets is None:
-            return {}
         try:
-            return _secrets.decode(self._encryption.decrypt(authority.encrypted_secrets, str(authority.id)))
+            return self._encryption.decrypt_fields(authority.encrypted_secrets, str(authority.id))
         except SecretsError as error:
             raise AuthorityError(authority, error.message) from None
 

@@ -6,11 +6,12 @@ import base64
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -23,6 +24,7 @@ _FILE: Final = "the file secrets.key of the data folder"
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _ID_BYTES: Final = 4
+_fields: Final = msgspec.json.Decoder(dict[str, str])
 _HOW: Final = f"{_KEY_BYTES} random bytes in base64, as `openssl rand -base64 {_KEY_BYTES}` prints"
 
 
@@ -88,6 +90,14 @@ class Encryption:
     def is_current(self, encrypted: str) -> bool:
         """Whether the key that encrypts now encrypted a text."""
         return _bytes(encrypted)[:_ID_BYTES] == self._keys(True)[0].name
+
+    def encrypt_fields(self, fields: Mapping[str, str], about: str) -> str | None:
+        """Secrets by name as one text; None if there are none. See `encrypt`."""
+        return self.encrypt(msgspec.json.encode(dict(fields)).decode(), about) if fields else None
+
+    def decrypt_fields(self, encrypted: str | None, about: str) -> dict[str, str]:
+        """The secrets of `encrypt_fields`. See `decrypt`."""
+        return {} if encrypted is None else _fields.decode(self.decrypt(encrypted, about))
 
 
 def open_encryption(settings: Settings) -> Encryption:

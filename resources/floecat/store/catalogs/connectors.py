@@ -267,7 +267,7 @@ def with_credentials(conn: Connection) -> list[ConnectorRow]:
     return [_record(row) for row in conn.all(_WITH_CREDENTIALS, {})]
 
 
-def replace_credentials(conn: Connection, row: ConnectorRow, credentials: str) -> None:
+def replace_credentials(conn: Connection, row: ConnectorRow, credentials: str | None) -> None:
     """Writes the credentials of a row encrypted anew, unless they were changed meanwhile."""
     conn.change(_REPLACE_CREDENTIALS, {"of_id": row.id, "old": row.credentials, "new": credentials})
 

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import threading
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -14,6 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from floecat.connectors.upstream_http import UpstreamHttp
+from floecat.credentials.sts import STS_VERSION, answer_texts, signed_headers, sts_endpoint
 from floecat.errors import BadRequestError, UnavailableError, UnprocessableError, UpstreamRefusedError
 
 __all__ = ["MASK", "Login", "check_credentials", "masked", "open_login"]
@@ -174,7 +174,7 @@ def open_login(credentials: Mapping[str, str], http: UpstreamHttp, commands: Map
 
     def sign(keys: Any, method: str, url: str, body: bytes | None) -> Mapping[str, str]:
         service = credentials.get("service", "execute-api")
-        return _signed(keys, credentials["region"], service, method, url, {}, body)
+        return signed_headers(keys, credentials["region"], service, method, url, {}, body)
 
     return Login(lambda: _keys(credentials, printed if command else None, http), sign)
 
@@ -262,9 +262,8 @@ def _keys(credentials: Mapping[str, str], printed: Callable[[], str] | None, htt
         )
     if scheme == "aws":
         return _Token(own, _FOR_EVER)
-    form = {"Version": "2011-06-15", "RoleArn": credentials["role-arn"], "RoleSessionName": "floecat"}
-    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    url = credentials.get("sts-endpoint", f"https://sts.{region}.{domain}/")
+    form = {"Version": STS_VERSION, "RoleArn": credentials["role-arn"], "RoleSessionName": "floecat"}
+    url = credentials.get("sts-endpoint", sts_endpoint(region))
     headers: Mapping[str, str] = _FORM
     if own is None:
         token = printed() if printed else credentials["web-identity-token"]
@@ -275,14 +274,10 @@ def _keys(credentials: Mapping[str, str], printed: Callable[[], str] | None, htt
         if "external-id" in credentials:
             form["ExternalId"] = credentials["external-id"]
         body = urlencode(form).encode()
-        headers = _signed(own, region, "sts", "POST", url, _FORM, body)
+        headers = signed_headers(own, region, "sts", "POST", url, _FORM, body)
     found = http.send("POST", url, headers, body, most_bytes=_ANSWER_BYTES)
     host = http.hosts.check_url(url).netloc
-    try:
-        root = ET.fromstring(found.body)  # noqa: S314 - bounded, and of an allowed host
-        texts = {each.tag.rpartition("}")[2]: (each.text or "").strip() for each in root.iter()}
-    except ET.ParseError:
-        texts = {}
+    texts = answer_texts(found.body)
     if found.status >= 500:
         raise UnavailableError(f"The STS at {host} fails with the status {found.status}")
     if found.status != 200:
@@ -293,23 +288,6 @@ def _keys(credentials: Mapping[str, str], printed: Callable[[], str] | None, htt
         return _Token(ReadOnlyCredentials(*(texts[name] for name in names)), time.monotonic() + 3600)
     except KeyError:
         raise UnprocessableError(f"The answer of the STS at {host} holds no keys") from None
-
-
-def _signed(
-    keys: Any,
-    region: str,
-    service: str,
-    method: str,
-    url: str,
-    headers: Mapping[str, str],
-    body: bytes | None,
-) -> Mapping[str, str]:
-    from botocore.auth import SigV4Auth
-    from botocore.awsrequest import AWSRequest
-
-    request = AWSRequest(method, url, dict(headers), body)
-    SigV4Auth(keys, service, region).add_auth(request)
-    return dict(request.headers.items())
 
 
 def _code(code: str, status: int) -> str:

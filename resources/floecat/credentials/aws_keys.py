@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
@@ -18,6 +17,7 @@ from floecat.credentials.authorities import S3Method, Secrets, StorageAuthority
 from floecat.credentials.keys import AuthorityError, KeyScope, StorageKeys
 from floecat.credentials.policies import session_policy
 from floecat.credentials.posts import PostAnswer, Poster, PostError
+from floecat.credentials.sts import STS_VERSION, answer_texts, signed_headers, sts_endpoint
 from floecat.credentials.tokens import read_text
 from floecat.errors import BadRequestError
 from floecat.fileio.options import ObjectStoreOptions
@@ -26,7 +26,6 @@ __all__ = ["DEFAULT_REGION", "AwsKeyMaker"]
 
 DEFAULT_REGION: Final = "us-east-1"
 
-_API_VERSION: Final = "2011-06-15"
 _SESSION: Final = "floecat"
 _NOT_IN_SESSION: Final = re.compile(r"[^\w+=,.@-]", re.ASCII)
 _NOT_IN_TAG: Final = re.compile(r"[^\w .:/=+@-]")
@@ -61,7 +60,7 @@ class AwsKeyMaker:
             raise AuthorityError(authority, "it has no role")
         policy = session_policy(method, scope)
         form = {
-            "Version": _API_VERSION,
+            "Version": STS_VERSION,
             "Action": "AssumeRole",
             "RoleArn": method.role_arn,
             "RoleSessionName": _session(scope.principal),
@@ -69,7 +68,7 @@ class AwsKeyMaker:
             "Policy": policy,
         }
         region = method.region or DEFAULT_REGION
-        url = method.sts_endpoint or method.endpoint or f"https://sts.{region}.{_domain(region)}/"
+        url = method.sts_endpoint or method.endpoint or sts_endpoint(region)
         if method.keys_of == "web-identity":
             form |= {"Action": "AssumeRoleWithWebIdentity", "WebIdentityToken": self._token(authority)}
             headers: Mapping[str, str] = {"content-type": _FORM}
@@ -78,23 +77,14 @@ class AwsKeyMaker:
                 form["ExternalId"] = method.external_id
             if scope.principal is not None:
                 form |= {"Tags.member.1.Key": "principal", "Tags.member.1.Value": _tag(scope.principal)}
-            headers = self._signed(authority, secrets, region, url, form)
+            own, body = self.own(authority, secrets), urlencode(form).encode()
+            headers = signed_headers(own, region, "sts", "POST", url, {"content-type": _FORM}, body)
         try:
             answer = self._poster.send(url, urlencode(form).encode(), headers)
         except PostError as error:
             said = f"{url} does not answer: {error}"
             raise AuthorityError(authority, said, "its STS does not answer") from None
         return _keys(authority, answer)
-
-    def _signed(
-        self, authority: StorageAuthority, secrets: Secrets, region: str, url: str, form: Mapping[str, str]
-    ) -> Mapping[str, str]:
-        from botocore.auth import SigV4Auth
-        from botocore.awsrequest import AWSRequest
-
-        request = AWSRequest("POST", url, {"content-type": _FORM}, urlencode(form).encode())
-        SigV4Auth(self.own(authority, secrets), "sts", region).add_auth(request)
-        return dict(request.headers.items())
 
     def own(self, authority: StorageAuthority, secrets: Secrets) -> Any:
         """The long-lived keys that sign the request."""
@@ -134,11 +124,7 @@ class AwsKeyMaker:
 
 
 def _keys(authority: StorageAuthority, answer: PostAnswer) -> StorageKeys:
-    try:
-        root = ET.fromstring(answer.body)  # noqa: S314 - bounded, and of a service that an operator names
-        found = {each.tag.rpartition("}")[2]: (each.text or "").strip() for each in root.iter()}
-    except ET.ParseError:
-        found = {}
+    found = answer_texts(answer.body)
     if answer.status != 200:
         code = found.get("Code", f"status {answer.status}")
         reason = f"{code}: {found.get('Message', '')}".rstrip(": ")[:_LONGEST_REASON]
@@ -168,7 +154,3 @@ def _session(principal: str | None) -> str:
 
 def _tag(principal: str) -> str:
     return _NOT_IN_TAG.sub("_", principal)[:_LONGEST_TAG]
-
-
-def _domain(region: str) -> str:
-    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"

@@ -14,8 +14,9 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from floecat.connectors.patience import Patience
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
-from floecat.errors import BadRequestError, FileMissingError, FloecatError, UnavailableError
+from floecat.errors import BadRequestError, FileMissingError, FloecatError
 from floecat.identifiers.namespace import Namespace, check_name
 
 __all__ = ["Exclusions", "FolderWalk"]
@@ -29,9 +30,6 @@ _DEFAULTS: Mapping[str, str] = {_NAMESPACES: "nested", _NAME: "", _MAX_DEPTH: "8
 _NUMBER = re.compile("[0-9]{1,9}")
 
 _DEEPEST = 32
-
-_PATIENCE = 3
-"""The search ends after storage failed for this many folders in a row."""
 
 _MOST_PATTERNS = 100
 
@@ -87,19 +85,17 @@ class FolderWalk(ABC):
     def discover(self) -> Iterator[Discovery]:
         """See `Connector.discover`."""
         waiting = [_Folder(self._source.location, ())]
-        failures_in_row = 0
+        patience = Patience()
         while waiting:
             folder = waiting.pop()
             self._source.looks_into(folder.location)
             try:
                 below = self._look(folder)
             except FloecatError as error:
-                failures_in_row += 1
-                if isinstance(error, UnavailableError) and failures_in_row >= _PATIENCE:
-                    raise
+                patience.failed(error)
                 yield UnreadablePlace(folder.location, error)
                 continue
-            failures_in_row = 0
+            patience.succeeded()
             if isinstance(below, DiscoveredTable):
                 yield below
             else:

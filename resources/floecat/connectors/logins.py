@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from floecat.connectors.upstream_http import UpstreamHttp
+from floecat.connectors.upstream_http import UpstreamAnswer, UpstreamHttp
 from floecat.credentials.sts import STS_VERSION, answer_texts, signed_headers, sts_endpoint
 from floecat.errors import BadRequestError, UnavailableError, UnprocessableError, UpstreamRefusedError
 
@@ -140,6 +140,18 @@ class Login:
             value = self._token.value
         return self._sign(value, method, url, body)
 
+    def get(
+        self, http: UpstreamHttp, url: str, headers: Mapping[str, str], *, most_bytes: int
+    ) -> UpstreamAnswer:
+        """Sends a GET that is logged in; once more, if a token was refused. See `UpstreamHttp.send`."""
+
+        def ask() -> UpstreamAnswer:
+            return http.send("GET", url, headers, signer=self.headers, most_bytes=most_bytes)
+
+        answer = ask()
+        # a token may end before its time
+        return ask() if answer.status == 401 and self.forget() else answer
+
     def forget(self) -> bool:
         """Drops what was got for a while, as a token, so that it is got anew; whether there was anything."""
         with self._lock:
@@ -234,10 +246,7 @@ def _token(credentials: Mapping[str, str], printed: Callable[[], str] | None, ht
     url = credentials["token-endpoint"]
     found = http.send("POST", url, _FORM, urlencode(form).encode(), most_bytes=_ANSWER_BYTES)
     host = http.hosts.check_url(url).netloc
-    try:
-        answer = msgspec.json.decode(found.body, type=_TokenAnswer, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        answer = _TokenAnswer()
+    answer = found.decoded(_TokenAnswer, strict=False) or _TokenAnswer()
     if found.status >= 500 or found.status == 429:
         raise UnavailableError(f"The token endpoint at {host} fails with the status {found.status}")
     if found.status != 200:

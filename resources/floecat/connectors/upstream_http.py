@@ -13,8 +13,10 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import SplitResult, urljoin, urlsplit
+
+import msgspec
 
 from floecat.auth.deadlines import Deadline, reason_of
 from floecat.errors import (
@@ -37,6 +39,8 @@ _STEP_BYTES: Final = 64 << 10
 _TIMEOUT_S: Final = 60.0
 _LONGEST_URL: Final = 8 << 10
 
+T = TypeVar("T")
+
 Signer: TypeAlias = Callable[[str, str, bytes | None], Mapping[str, str]]
 """Headers that log a request in, by its method, URL and body."""
 
@@ -48,6 +52,17 @@ class UpstreamAnswer(NamedTuple):
     headers: Mapping[str, str]
     """By names in lower case."""
     body: bytes
+
+    def decoded(self, type: type[T], *, strict: bool = True) -> T | None:
+        """The body, which is JSON; `None` if it is none, or not of the type.
+
+        Args:
+            strict: see `msgspec.json.decode`.
+        """
+        try:
+            return msgspec.json.decode(self.body, type=type, strict=strict)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
 
 
 class AllowedHosts:

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, urlencode
 import msgspec
 
 from floecat.connectors.logins import open_login
+from floecat.connectors.patience import Patience
 from floecat.connectors.spi import (
     CATALOG_ID,
     ConnectorSource,
@@ -58,7 +59,6 @@ _MOST_LEVELS: Final = 32
 _MOST_PATTERNS: Final = 100
 _NAME_BYTES: Final = 200
 """Of memory for a name, beside its characters."""
-_PATIENCE: Final = 3
 _TYPE: Final = re.compile(r"[A-Za-z]{1,64}")
 _ETAG: Final = re.compile(r'(W/)?"[!#-~]{0,1000}"')
 _PAGE_SIZE: Final = "1000"
@@ -155,7 +155,7 @@ class IcebergRestConnector:
         """See `Connector.discover`."""
         names = self._names
         waiting: list[Namespace] = [()]
-        failures_in_row = 0
+        patience = Patience()
         while waiting:
             levels = waiting.pop()
             try:
@@ -164,13 +164,13 @@ class IcebergRestConnector:
                     yield from self._tables_of(names, levels, "table")
                     if names.lists_views:
                         yield from self._tables_of(names, levels, "view")
-                failures_in_row = 0
+                patience.succeeded()
             except UpstreamRefusedError:
                 raise
             except (NotFoundError, ForbiddenError, UnavailableError, UnprocessableError) as error:
-                failures_in_row += 1
-                if not levels or (isinstance(error, UnavailableError) and failures_in_row >= _PATIENCE):
+                if not levels:
                     raise
+                patience.failed(error)
                 yield UnreadablePlace(names.namespace(levels), error)
 
     def load(self, table: DiscoveredTable, known_state: str | None) -> UpstreamDocument | None:
@@ -297,21 +297,14 @@ class IcebergRestConnector:
         self, url: str, headers: Mapping[str, str] | None = None, most_bytes: int = LONGEST_ANSWER_BYTES
     ) -> UpstreamAnswer:
         sent = {"Accept": "application/json", **self._headers, **(headers or {})}
-        answer = self._http.send("GET", url, sent, signer=self._login.headers, most_bytes=most_bytes)
-        if answer.status == 401 and self._login.forget():
-            # a token may end before its time
-            answer = self._http.send("GET", url, sent, signer=self._login.headers, most_bytes=most_bytes)
-        return answer
+        return self._login.get(self._http, url, sent, most_bytes=most_bytes)
 
     def _check(self, url: str, answer: UpstreamAnswer) -> None:
         """Refuses an answer that is none."""
         status = answer.status
         if status == 200:
             return
-        try:
-            type = msgspec.json.decode(answer.body, type=_Refusal).error.type
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            type = ""
+        type = (answer.decoded(_Refusal) or _Refusal()).error.type
         said = f"status {status}" + (f", {type}" if _TYPE.fullmatch(type) else "")
         place = _shown(url)
         if status == 401:
@@ -327,12 +320,10 @@ class IcebergRestConnector:
         raise UnprocessableError(f"The catalog does not answer {place}: {said}")
 
     def _decoded(self, url: str, answer: UpstreamAnswer, type: type[_T]) -> _T:
-        try:
-            return msgspec.json.decode(answer.body, type=type)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise UnprocessableError(
-                f"The answer at {_shown(url)} is not that of an Iceberg REST catalog"
-            ) from None
+        found = answer.decoded(type)
+        if found is None:
+            raise UnprocessableError(f"The answer at {_shown(url)} is not that of an Iceberg REST catalog")
+        return found
 
 
 class _Patterns:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from floecat.child_process import ChildPool, PoolSetup, Work
 from floecat.connectors.kinds.pyiceberg_options import CatalogPlace
+from floecat.connectors.patience import Patience
 from floecat.connectors.spi import (
     ConnectorSource,
     DiscoveredTable,
@@ -42,8 +43,6 @@ _SILENT_S: Final = 120.0
 """The process is ended when it says nothing for so long; its start counts."""
 _IDLE_S: Final = 5.0
 _MEMORY_BYTES: Final = 1 << 30
-_PATIENCE: Final = 3
-"""The search ends after so many failures in a row."""
 _LONGEST_REASON: Final = 300
 _FORGOTTEN: Final = ("AWS_", "PG", "PYICEBERG_")
 """Variables that would log in with what is the service's own."""
@@ -246,7 +245,7 @@ def _load(identifier: Namespace, catalog: _Catalog, _step: object) -> Iterator[s
 
 def _discover(catalog: _Catalog, _step: object) -> Iterator[_Found]:
     waiting: list[Namespace] = [()]
-    failures = _Failures()
+    patience = Patience()
     while waiting:
         namespace = waiting.pop()
         yield _Namespace(namespace)
@@ -254,33 +253,25 @@ def _discover(catalog: _Catalog, _step: object) -> Iterator[_Found]:
             below = catalog.namespaces(namespace)
             names = catalog.tables(namespace) if namespace else []
         except Exception as error:  # noqa: BLE001 - of any of the libraries below PyIceberg
-            told = failures.add(catalog.told(error))
+            told = catalog.told(error)
             if not namespace:
                 raise told from None
+            _count(patience, told)
             yield _Failure(namespace, told)
             continue
-        failures.in_row = 0
+        patience.succeeded()
         waiting += reversed(below)
         for name in names:
             try:
                 location = catalog.metadata_location((*namespace, name))
-                failures.in_row = 0
+                patience.succeeded()
             except Exception as error:  # noqa: BLE001 - of any of the libraries below PyIceberg
-                failures.add(catalog.told(error))
+                _count(patience, catalog.told(error))
                 location = None  # `load` says why
             yield _Table(namespace, name, location)
 
 
-class _Failures:
-    """Ends a search when the catalog is away."""
-
-    def __init__(self) -> None:
-        self.in_row = 0
-
-    def add(self, error: FloecatError) -> FloecatError:
-        """The error; raises it if it is one too many."""
-        if isinstance(error, UnavailableError):
-            self.in_row += 1
-            if self.in_row >= _PATIENCE:
-                raise error
-        return error
+def _count(patience: Patience, error: FloecatError) -> None:
+    # a table or namespace that PyIceberg cannot read says nothing about the catalog
+    if isinstance(error, UnavailableError):
+        patience.failed(error)

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from floecat.connectors.logins import open_login
+from floecat.connectors.patience import Patience
 from floecat.connectors.spi import (
     ConnectorSource,
     DiscoveredTable,
@@ -42,7 +43,6 @@ _API: Final = "/api/2.1/unity-catalog"
 _CATALOG: Final = "catalog"
 _PAGE_BYTES: Final = 32 << 20
 _MOST_PAGES: Final = 10_000
-_PATIENCE: Final = 3
 _NAME_BYTES: Final = 200
 """Of memory for a name, beside its characters."""
 _VIEWS_OF_THE_SCHEMA: Final = "information_schema"
@@ -128,7 +128,7 @@ class UnityConnector:
 
     def discover(self) -> Iterator[Discovery]:
         """See `Connector.discover`."""
-        failures_in_row = 0
+        patience = Patience()
         for catalog in self._catalogs():
             waiting: list[Namespace] = [(catalog,)]
             while waiting:
@@ -146,13 +146,11 @@ class UnityConnector:
                     else:
                         for table in self._tables(*levels):
                             yield self._found(levels, table)
-                    failures_in_row = 0
+                    patience.succeeded()
                 except UpstreamRefusedError:
                     raise
                 except (ForbiddenError, NotFoundError, UnavailableError, UnprocessableError) as error:
-                    failures_in_row += 1
-                    if isinstance(error, UnavailableError) and failures_in_row >= _PATIENCE:
-                        raise
+                    patience.failed(error)
                     yield UnreadablePlace(self._address(*levels), error)
 
     def load(self, table: DiscoveredTable, known_state: str | None) -> UpstreamDocument | None:
@@ -232,17 +230,11 @@ class UnityConnector:
 
     def _get(self, url: str) -> UpstreamAnswer:
         sent = {"Accept": "application/json"}
-        answer = self._http.send("GET", url, sent, signer=self._login.headers, most_bytes=_PAGE_BYTES)
-        if answer.status == 401 and self._login.forget():
-            # a token may end before its time
-            answer = self._http.send("GET", url, sent, signer=self._login.headers, most_bytes=_PAGE_BYTES)
+        answer = self._login.get(self._http, url, sent, most_bytes=_PAGE_BYTES)
         status = answer.status
         if status == 200:
             return answer
-        try:
-            code = msgspec.json.decode(answer.body, type=_Refusal).error_code
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            code = ""
+        code = (answer.decoded(_Refusal) or _Refusal()).error_code
         said = f"status {status}" + (f", {code}" if _CODE.fullmatch(code) else "")
         if status == 401:
             raise UpstreamRefusedError(f"Unity Catalog at {self._host} refuses the credentials: {said}")
@@ -256,7 +248,7 @@ class UnityConnector:
         raise UnprocessableError(f"Unity Catalog at {self._host} does not answer that: {said}")
 
     def _decoded(self, answer: UpstreamAnswer, kind: type[Any]) -> Any:
-        try:
-            return msgspec.json.decode(answer.body, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise UnprocessableError(f"The answer of {self._host} is not that of a Unity Catalog") from None
+        found = answer.decoded(kind)
+        if found is None:
+            raise UnprocessableError(f"The answer of {self._host} is not that of a Unity Catalog")
+        return found

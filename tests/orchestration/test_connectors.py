@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from floecat.connectors.connector_service import NewConnector
 from floecat.delta.connector import DeltaConnector
 from floecat.entries.calls import PageRequest
 from floecat.errors import StorageUnavailableError
@@ -81,6 +82,18 @@ def test_a_scan_counts_and_names_what_cannot_be_read(
     told = capfd.readouterr().err
     assert "connector landing: 2 tables registered, 1 of them cannot be read, 0 changed, 0 were known" in told
     assert "table landed.orders cannot be read: " in told
+
+
+def test_an_event_names_tables_as_people_do(lakehouse: Lakehouse, instance: dg.DagsterInstance) -> None:
+    location = lakehouse.delta("orders").folder.parent.as_uri()
+    lakehouse.kernel.connectors.connectors.create(
+        lakehouse.call(), NewConnector("eu", "delta", location, ("landed", "eu"))
+    )
+    assert run(instance, connector_scan.name).success
+    (record,) = instance.fetch_materializations(discovered_tables.key, limit=1).records
+    shown = record.asset_materialization.metadata["reconcile/tables"]  # type: ignore[union-attr]
+    (row,) = shown.records  # type: ignore[union-attr]
+    assert (row.data["table"], row.data["what"]) == ("landed:eu.orders", "new")
 
 
 def events(instance: dg.DagsterInstance) -> list[tuple[str | None, object, object]]:

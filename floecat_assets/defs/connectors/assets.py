@@ -18,6 +18,6 @@ discovered_tables = dg.AssetSpec(
         " or gone, and what failed. A partition is a connector."
     ),
     group_name="reconcile",
-    kinds={"iceberg", "deltalake"},
+    kinds={"iceberg", "delta"},
     partitions_def=CONNECTORS,
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from floecat.identifiers.namespace import TableIdentifier
 from floecat.identifiers.written_names import written
 from floecat_assets.defs.connectors.assets import CONNECTORS, discovered_tables
 from floecat_assets.defs.connectors.checks import EVALUATIONS
@@ -40,7 +41,7 @@ def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> N
         )
         for made in report.unreadable[:_NAMED]:
             problem = made.problem.message if made.problem else ""
-            context.log.warning("table %s cannot be read: %s", made.identifier, problem)
+            context.log.warning("table %s cannot be read: %s", _name(report, made.identifier), problem)
         if report.summary is not None:
             context.log.warning("connector %s: %s", report.connector, report.summary)
         if report.error is not None:
@@ -72,11 +73,10 @@ def _scanned(
     kind = dg.AssetMaterialization if report.error is None else dg.AssetObservation
     counts = report.progress
     told = f"{counts.registered} new, {counts.changed} changed, {counts.gone} gone"
-    new = [(made.identifier, "new", made.location) for made in report.registered]
-    changed = [(each.identifier, each.change, each.address) for each in report.changed]
-    failed = [(each.identifier, each.error.message, each.location) for each in report.failed]
-    rows = [*failed, *new, *changed][:_NAMED]
     columns = ("table", "what", "place")
+    rows = [(_name(report, each.identifier), each.error.message, each.location) for each in report.failed]
+    rows += [(_name(report, made.identifier), "new", made.location) for made in report.registered]
+    rows += [(_name(report, each.identifier), each.change, each.address) for each in report.changed]
     return kind(
         discovered_tables.key,
         description=report.summary or told,
@@ -88,13 +88,13 @@ def _scanned(
             "reconcile/gone": counts.gone,
             "reconcile/failed": counts.failed,
             "reconcile/tables": dg.MetadataValue.table(
-                records=[
-                    dg.TableRecord(
-                        dict(zip(columns, (written(name) if name else "", what, place), strict=True))
-                    )
-                    for name, what, place in rows
-                ],
+                records=[dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows[:_NAMED]],
                 schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),
             ),
         },
     )
+
+
+def _name(report: "ConnectorScanReport", identifier: TableIdentifier | None) -> str:
+    """A table for people; nothing for a place that could not be read."""
+    return "" if identifier is None else written(identifier, report.schema_separator)

@@ -38,6 +38,8 @@ class ConnectorScanReport(msgspec.Struct):
     connector: str
     catalog: str = ""
     """Name of its catalog."""
+    schema_separator: str | None = None
+    """Of its catalog; none in a flat one."""
     registered: list[TableRegistration] = []
     """New tables. One that cannot be read is registered all the same, with the problem."""
     changed: list[Followed] = []

@@ -175,7 +175,7 @@ class ConnectorScans:
             FloecatError: a part of the place cannot be read.
         """
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
-        report, began_s = ConnectorScanReport(row.name, call.catalog.name), time.monotonic()
+        report, began_s = _report(call, row), time.monotonic()
         found: list[Difference] = []
         with self._turns.of(call.catalog.account_id):
             connector = self._services.open(call, row, self._looks_into(report, began_s, told))
@@ -281,7 +281,7 @@ class ConnectorScans:
     def _scan(
         self, call: Call, row: ConnectorRow, told: Callable[[ScanProgress], None]
     ) -> ConnectorScanReport:
-        report, began_s = ConnectorScanReport(row.name, call.catalog.name), time.monotonic()
+        report, began_s = _report(call, row), time.monotonic()
         deadline = began_s + self._reading_s
         try:
             connector = self._services.open(call, row, self._looks_into(report, began_s, told))
@@ -428,6 +428,10 @@ class ConnectorScans:
     def _note(self, row: ConnectorRow, error: str | None) -> None:
         shown = None if error is None else error[:_MAX_ERROR_LENGTH]
         self._store.run(lambda conn: connectors.finish_scan(conn, row.id, self._clock.now_ms(), shown))
+
+
+def _report(call: Call, row: ConnectorRow) -> ConnectorScanReport:
+    return ConnectorScanReport(row.name, call.catalog.name, call.catalog.schema_separator)
 
 
 def _following(

@@ -425,6 +425,7 @@ def test_description_of_every_setting() -> None:
         "floecat.storage.adls.sas-token",
         "floecat.storage.adls.client-secret",
         "floecat.auth.issuers",
+        "floecat.connectors.token-commands",
         "floecat.storage.catalogs",
         "floecat.spark.remote",
         "floecat.spark.conf",

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from benchmarks.figures import figure, progress
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.entries.calls import Call
 from floecat.runtime import Kernel, open_kernel, prepare_store
 from floecat.settings import load_settings

@@ -6,12 +6,19 @@ Unknown fields are refused: no other specification adds any, and a misspelt fiel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from floecat.connectors.adoption import Adopted
-from floecat.connectors.connector_service import ConnectorInfo, ConnectorUpdate, NewConnector, ScanProgress
+from floecat.connectors.connector_info import (
+    ConnectorInfo,
+    ConnectorPolicy,
+    ConnectorUpdate,
+    NewConnector,
+    ScanProgress,
+)
 from floecat.connectors.followed_tables import FollowingChange
 from floecat.connectors.following import Difference
 from floecat.connectors.registrations import TableRegistration
@@ -106,6 +113,8 @@ class CreateConnectorRequest(HiddenSecrets, frozen=True, forbid_unknown_fields=T
     """ISO-8601 duration between two scheduled scans."""
     credentials: dict[str, str] = {}
     """How it logs in to another catalog: `scheme`, and what that needs. No answer shows them."""
+    policy: dict[str, Any] = {}
+    """Values of its policy, as answers show it; all others have their defaults."""
 
     def to_kernel(self) -> NewConnector:
         """The kernel's form.
@@ -122,6 +131,7 @@ class CreateConnectorRequest(HiddenSecrets, frozen=True, forbid_unknown_fields=T
             self.enabled,
             _interval_ms(self.interval),
             self.credentials,
+            self.policy,
         )
 
 
@@ -134,6 +144,8 @@ class UpdateConnectorRequest(HiddenSecrets, frozen=True, forbid_unknown_fields=T
     """All of them; with an empty one it logs in no more."""
     enabled: bool | None = None
     interval: str | None = None
+    policy: dict[str, Any] | None = None
+    """The values that change; null sets one to its default."""
 
     def to_kernel(self) -> ConnectorUpdate:
         """The kernel's form.
@@ -142,7 +154,7 @@ class UpdateConnectorRequest(HiddenSecrets, frozen=True, forbid_unknown_fields=T
             BadRequestError: the interval is not a duration.
         """
         interval_ms = None if self.interval is None else _interval_ms(self.interval)
-        return ConnectorUpdate(self.options, self.credentials, self.enabled, interval_ms)
+        return ConnectorUpdate(self.options, self.credentials, self.enabled, interval_ms, self.policy)
 
 
 def _interval_ms(text: str) -> int:
@@ -183,6 +195,7 @@ class ConnectorResponse(msgspec.Struct, rename="kebab"):
     created_at_ms: int
     credentials: dict[str, str]
     """Their scheme, and `***` for each further field."""
+    policy: ConnectorPolicy
     running_scan: ScanProgress | None
     """Progress of the scheduled scan that is under way; always null in listings."""
 
@@ -292,6 +305,7 @@ def connector_response(connector: ConnectorInfo) -> ConnectorResponse:
         last_error=connector.last_error,
         created_at_ms=connector.created_at_ms,
         credentials=connector.credentials,
+        policy=connector.policy,
         running_scan=connector.running_scan,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.entries.calls import Call
 from floecat.errors import NotFoundError
 from floecat.identifiers.namespace import TableIdentifier

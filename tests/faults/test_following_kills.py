@@ -9,7 +9,7 @@ import pytest
 
 from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.entries.calls import Call, PageRequest
 from floecat.fileio.local import LocalFileIO
 from floecat.identifiers.namespace import TableIdentifier

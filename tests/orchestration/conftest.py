@@ -14,7 +14,7 @@ from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
 from floecat.commits.table_changes import TableChange
 from floecat.commits.view_commits import CreateView
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.entries.calls import Call, PageRequest
 from floecat.iceberg.updates import TableUpdate
 from floecat.identifiers.namespace import TableIdentifier

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.delta.connector import DeltaConnector
 from floecat.entries.calls import PageRequest
 from floecat.errors import StorageUnavailableError

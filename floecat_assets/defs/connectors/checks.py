@@ -11,7 +11,7 @@ from floecat_assets.defs.connectors.assets import discovered_tables
 from floecat_assets.defs.resources import KernelResource
 
 if TYPE_CHECKING:
-    from floecat.connectors.connector_service import ConnectorState
+    from floecat.connectors.connector_info import ConnectorState
     from floecat.runtime import Kernel
 
 __all__ = ["EVALUATIONS", "tables_match_upstream", "upstreams_reachable"]

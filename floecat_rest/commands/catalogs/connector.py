@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -25,7 +26,7 @@ from floecat_rest.commands.lookups import shown, split_levels
 from floecat_rest.commands.options import JsonOption, WideOption, duration_ms, on_catalog
 
 if TYPE_CHECKING:
-    from floecat.connectors.connector_service import ConnectorInfo, ScanProgress
+    from floecat.connectors.connector_info import ConnectorInfo, ScanProgress
     from floecat.connectors.scan_reports import ConnectorScanReport
     from floecat.entries.calls import Call
     from floecat.runtime import Kernel
@@ -66,6 +67,15 @@ CredentialFileOption = Annotated[
         "--credential-file", help="File with lines KEY=VALUE, or - for standard input, beside --credential."
     ),
 ]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        help="KEY=VALUE, repeatable: mode=metadata-only|metadata-and-capture|capture-only,"
+        " snapshots=current|latest-N|all (those that are captured), full=true (reads everything again),"
+        " max-parallel=N, not-before=TIME, namespaces=PATTERN,!PATTERN, tables=PATTERN,!PATTERN.",
+    ),
+]
 
 
 @app.command()
@@ -93,6 +103,7 @@ def create(
     option: OptionOption = None,
     credential: CredentialOption = None,
     credential_file: CredentialFileOption = None,
+    policy: PolicyOption = None,
     interval: Annotated[
         str, typer.Option("--interval", help="Between two scheduled scans, as an ISO-8601 duration.")
     ] = "PT10M",
@@ -105,10 +116,12 @@ def create(
     interval_ms = duration_ms("--interval", interval)
     options = dict(_key_and_value("--option", text) for text in option or ())
     credentials = _credentials(credential, credential_file)
-    from floecat.connectors.connector_service import NewConnector
+    from floecat.connectors.connector_info import NewConnector
 
     levels = split_levels(parse_namespace(namespace), call.catalog.schema_separator) if namespace else ()
-    wanted = NewConnector(name, kind, location, levels, options, not disabled, interval_ms, credentials)
+    wanted = NewConnector(
+        name, kind, location, levels, options, not disabled, interval_ms, credentials, _policy(policy) or {}
+    )
     made = kernel.connectors.connectors.create(call, wanted)
     if as_json:
         print_json([_response(made)])
@@ -218,6 +231,7 @@ def update(
     option: OptionOption = None,
     credential: CredentialOption = None,
     credential_file: CredentialFileOption = None,
+    policy: PolicyOption = None,
     no_credentials: Annotated[bool, typer.Option("--no-credentials", help="Forget its credentials.")] = False,
     interval: Annotated[
         str | None, typer.Option("--interval", help="Between two scheduled scans, as an ISO-8601 duration.")
@@ -227,8 +241,11 @@ def update(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change a connector; what is not given stays. KEY= takes an option away; credentials are given whole."""
-    from floecat.connectors.connector_service import ConnectorUpdate
+    """Change a connector; what is not given stays.
+
+    KEY= takes an option away, or sets a value of the policy to its default. Credentials are given whole.
+    """
+    from floecat.connectors.connector_info import ConnectorUpdate
 
     options = None
     if option:
@@ -237,7 +254,7 @@ def update(
         options = {key: value for key, value in merged.items() if value}
     credentials = _credentials(credential, credential_file) or ({} if no_credentials else None)
     interval_ms = None if interval is None else duration_ms("--interval", interval)
-    wanted = ConnectorUpdate(options, credentials, enable, interval_ms)
+    wanted = ConnectorUpdate(options, credentials, enable, interval_ms, _policy(policy))
     changed = kernel.connectors.connectors.update(call, name, wanted)
     if as_json:
         print_json([_response(changed)])
@@ -323,10 +340,36 @@ def _counts(progress: ScanProgress) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name != "failed")
 
 
+def _policy(given: list[str] | None) -> dict[str, Any] | None:
+    """The values of `--policy`, as the service takes them; None for a default."""
+    values: dict[str, Any] = {}
+    for key, text in (_key_and_value("--policy", each) for each in given or ()):
+        value: Any = text or None
+        if text and key in ("namespaces", "tables"):
+            value = [part.strip() for part in text.split(",")]
+        elif text and key == "full":
+            value = {"true": True, "false": False}.get(text.lower(), text)
+        elif text.isdecimal() and key == "max-parallel":
+            value = int(text)
+        elif text and key == "not-before":
+            value = _time_ms(text)
+        values["not-before-ms" if key == "not-before" else key] = value
+    return values or None
+
+
+def _time_ms(text: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except ValueError:
+        raise BadRequestError(
+            f"Invalid --policy: not-before={text!r}, expected a time such as 2026-12-24T06:00"
+        ) from None
+
+
 def _key_and_value(option: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        shown = repr(text) if option == "--option" else "what is given"
+        shown = "what is given" if option.startswith("--credential") else repr(text)
         raise BadRequestError(f"Invalid {option}: {shown}, expected KEY=VALUE")
     return key, value
 

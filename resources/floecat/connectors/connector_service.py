@@ -6,7 +6,7 @@ import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -14,15 +14,22 @@ import uuid_utils.compat as uuids
 
 from floecat.auth.authorizer import Privilege
 from floecat.clock import Clock
+from floecat.connectors.connector_info import (
+    ConnectorInfo,
+    ConnectorPolicy,
+    ConnectorState,
+    ConnectorUpdate,
+    NewConnector,
+    ScanProgress,
+)
 from floecat.connectors.logins import MASK, check_credentials, masked
 from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
-from floecat.credentials.authorities import HiddenSecrets
 from floecat.credentials.secrets import Encryption, SecretsError
 from floecat.entries.calls import Call, Page
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.errors import AlreadyExistsError, BadRequestError, ConflictError, FloecatError, NotFoundError
-from floecat.identifiers.namespace import Namespace, check_name, check_namespace
+from floecat.identifiers.namespace import check_name, check_namespace
 from floecat.settings import ConnectorSettings
 from floecat.store import page_tokens
 from floecat.store.catalogs import connectors
@@ -36,12 +43,7 @@ from floecat.store.record_pages import fetch_records
 
 __all__ = [
     "SCAN_JOB",
-    "ConnectorInfo",
     "ConnectorService",
-    "ConnectorState",
-    "ConnectorUpdate",
-    "NewConnector",
-    "ScanProgress",
     "described_fault",
     "missing_connector",
 ]
@@ -55,85 +57,6 @@ MIN_INTERVAL_MS = 10_000
 """Shortest time between two scheduled scans."""
 
 _MAX_OPTIONS_CHARACTERS = 64 * 1024
-
-
-class NewConnector(HiddenSecrets, frozen=True):
-    """The request for a new connector."""
-
-    name: str
-    kind: str
-    location: str
-    namespace: Namespace = ()
-    """Namespace below which its tables go. Default: one with the name of the connector."""
-    options: Mapping[str, str] = {}
-    enabled: bool = True
-    """Whether schedules scan it."""
-    interval_ms: int = 600_000
-    """Time between two scheduled scans."""
-    credentials: Mapping[str, str] = {}
-    """How it logs in, as `check_credentials` knows it."""
-
-
-class ConnectorUpdate(HiddenSecrets, frozen=True):
-    """Changes of a connector; what is None stays."""
-
-    options: Mapping[str, str] | None = None
-    """All of them."""
-    credentials: Mapping[str, str] | None = None
-    """All of them; none with an empty one."""
-    enabled: bool | None = None
-    interval_ms: int | None = None
-
-
-class ScanProgress(msgspec.Struct, frozen=True):
-    """The progress of a scan."""
-
-    folders: int = 0
-    """Looked into."""
-    tables: int = 0
-    """Found."""
-    registered: int = 0
-    """Tables that are new."""
-    failed: int = 0
-    """Tables that could not be registered, and folders that could not be read."""
-    changed: int = 0
-    """Tables and views that follow another catalog and got a newer state, or another name."""
-    gone: int = 0
-    """Tables and views that are not in the other catalog any more."""
-
-
-class ConnectorInfo(msgspec.Struct, frozen=True):
-    """A connector as a front end renders it."""
-
-    name: str
-    kind: str
-    location: str
-    namespace: Namespace
-    options: dict[str, str]
-    enabled: bool
-    interval_ms: int
-    next_scan_at_ms: int
-    last_scan_at_ms: int | None
-    last_error: str | None
-    created_at_ms: int
-    credentials: dict[str, str] = {}
-    """The scheme, and `***` for each further field."""
-    running_scan: ScanProgress | None = None
-    """The scheduled scan that is under way; looked up with a single connector."""
-
-
-class ConnectorState(NamedTuple):
-    """How it stands with an enabled connector, of any catalog."""
-
-    catalog: str
-    name: str
-    last_error: str | None
-    followed: int
-    """Tables and views that follow another catalog."""
-    unreadable: int
-    """Those of them whose newest state could not be taken."""
-    gone: int
-    """Those of them that are not there any more."""
 
 
 class ConnectorService:
@@ -277,11 +200,11 @@ class ConnectorService:
                 credentials=old.credentials if credentials is None else self._encrypted(old.id, credentials),
                 enabled=old.enabled if wanted.enabled is None else wanted.enabled,
                 interval_ms=old.interval_ms if wanted.interval_ms is None else wanted.interval_ms,
+                policy=_policy({**msgspec.to_builtins(old.policy), **(wanted.policy or {})}),
                 updated_at_ms=self._clock.now_ms(),
             )
-            row = msgspec.structs.replace(
-                row, next_scan_at_ms=min(row.next_scan_at_ms, row.updated_at_ms + row.interval_ms)
-            )
+            due_ms = min(row.next_scan_at_ms, row.updated_at_ms + row.interval_ms)
+            row = msgspec.structs.replace(row, next_scan_at_ms=max(due_ms, row.policy.not_before_ms or 0))
             _check_interval(row.interval_ms)
             _check_options(row.options)
             self.open(call, row)
@@ -391,7 +314,7 @@ class ConnectorService:
         _check_options(wanted.options)
         now_ms = self._clock.now_ms()
         is_storage = getattr(self._registry.get(wanted.kind), "location_is_storage", True)
-        id = uuids.uuid7()
+        id, policy = uuids.uuid7(), _policy(wanted.policy)
         row = ConnectorRow(
             id=id,
             catalog_id=call.catalog.id,
@@ -402,10 +325,11 @@ class ConnectorService:
             options=dict(wanted.options),
             enabled=wanted.enabled,
             interval_ms=wanted.interval_ms,
-            next_scan_at_ms=now_ms,
+            next_scan_at_ms=max(now_ms, policy.not_before_ms or 0),
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             credentials=self._encrypted(id, wanted.credentials),
+            policy=policy,
         )
         self.open(call, row)  # refuses an unknown kind or option now rather than with every scan
         return row
@@ -457,6 +381,7 @@ class ConnectorService:
             last_error=row.last_error,
             created_at_ms=row.created_at_ms,
             credentials=credentials,
+            policy=row.policy,
         )
 
 
@@ -468,6 +393,15 @@ def missing_connector(name: str) -> NotFoundError:
 def _check_interval(interval_ms: int) -> None:
     if interval_ms < MIN_INTERVAL_MS:
         raise BadRequestError(f"Invalid interval: must be at least {MIN_INTERVAL_MS // 1000} seconds")
+
+
+def _policy(values: Mapping[str, Any]) -> ConnectorPolicy:
+    """The policy of values by name; none is the default of its name."""
+    try:
+        given = {name: value for name, value in values.items() if value is not None}
+        return msgspec.convert(given, ConnectorPolicy)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"Invalid policy: {error}") from None
 
 
 def _check_options(options: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from floecat.connectors.connector_service import ScanProgress
+from floecat.connectors.connector_info import ScanProgress
 from floecat.connectors.followed_format import FOLLOWED
 from floecat.connectors.followed_tables import Followed
 from floecat.connectors.registrations import TableRegistration

@@ -18,12 +18,8 @@ from floecat.auth.authorizer import Privilege
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
-from floecat.connectors.connector_service import (
-    SCAN_JOB,
-    ConnectorService,
-    ScanProgress,
-    described_fault,
-)
+from floecat.connectors.connector_info import ScanProgress
+from floecat.connectors.connector_service import SCAN_JOB, ConnectorService, described_fault
 from floecat.connectors.followed_tables import Followed, FollowedTables
 from floecat.connectors.following import Difference, Following
 from floecat.connectors.one_at_a_time import OneAtATime

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from floecat.connectors.connector_service import ConnectorUpdate, NewConnector
+from floecat.connectors.connector_info import ConnectorPolicy, ConnectorUpdate, NewConnector
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, LocationNotAllowedError, NotFoundError
 from floecat.runtime import Kernel, open_kernel
@@ -85,11 +85,33 @@ def test_what_is_changed_and_what_stays(run: Callable[..., Any]) -> None:
             ConnectorUpdate({"unknown": "x"}),
             ConnectorUpdate(credentials={"scheme": "basic"}),
             ConnectorUpdate(interval_ms=9_999),
+            ConnectorUpdate(policy={"mode": "everything"}),
+            ConnectorUpdate(policy={"snapshots": "latest-0"}),
+            ConnectorUpdate(policy={"max-parallel": 0}),
+            ConnectorUpdate(policy={"other": 1}),
         ):
             with pytest.raises(BadRequestError):
                 service.update(call, "theirs", update)
         with pytest.raises(NotFoundError, match="Connector does not exist: none"):
             service.update(call, "none", ConnectorUpdate())
+
+    run(work)
+
+
+def test_policies_are_changed_by_their_values(run: Callable[..., Any]) -> None:
+    def work(kernel: Kernel, call: Call) -> None:
+        service = kernel.connectors.connectors
+        made = create(kernel, call, policy={"mode": "metadata-only", "max-parallel": 8})
+        assert made.policy == ConnectorPolicy(mode="metadata-only", max_parallel=8)
+        later = made.next_scan_at_ms + 3_600_000
+        changed = service.update(
+            call,
+            "theirs",
+            ConnectorUpdate(policy={"mode": None, "snapshots": "latest-3", "not-before-ms": later}),
+        )
+        assert changed.policy == ConnectorPolicy(snapshots="latest-3", max_parallel=8, not_before_ms=later)
+        assert changed.next_scan_at_ms == later
+        assert service.load(call, "theirs").policy == changed.policy
 
     run(work)
 

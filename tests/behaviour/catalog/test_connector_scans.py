@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from floecat.connectors.connector_service import NewConnector, ScanProgress
+from floecat.connectors.connector_info import NewConnector, ScanProgress
 from floecat.connectors.registrations import TableRegistration
 from floecat.connectors.scan_reports import ConnectorScanReport
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 import pytest
 
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.connectors.spi import DiscoveredTable, Discovery, UpstreamDocument
 from floecat.entries.calls import Call
 from floecat.errors import AlreadyExistsError, ConflictError, UnavailableError

@@ -13,7 +13,7 @@ import pytest
 from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
 from floecat.commits.view_commits import CreateView
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.connectors.scan_reports import ConnectorScanReport
 from floecat.connectors.spi import (
     ConnectorSource,

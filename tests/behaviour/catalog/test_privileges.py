@@ -24,7 +24,7 @@ from floecat.auth.principals import Principal
 from floecat.catalog.declared_access import DeclaredAccess
 from floecat.commits.commit import CreateTable
 from floecat.commits.view_commits import CreateView
-from floecat.connectors.connector_service import ConnectorUpdate, NewConnector
+from floecat.connectors.connector_info import ConnectorUpdate, NewConnector
 from floecat.entries.calls import Call, PageRequest
 from floecat.errors import (
     AlreadyExistsError,

@@ -10,7 +10,7 @@ import pytest
 from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.entries.calls import Call
 from floecat.errors import (
     BadRequestError,

@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from floecat.identifiers.namespace import Namespace
+from floecat.store.catalogs.connector_policies import ConnectorPolicy, decode_policy, encode_policy
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import (
     LIMIT,
@@ -55,6 +56,7 @@ connectors_table: Final = sa.Table(
     integer_column("last_scan_at_ms", nullable=True),
     text_column("last_error", nullable=True),
     text_column("credentials", nullable=True),
+    text_column("policy"),
     integer_column("created_at_ms"),
     integer_column("updated_at_ms"),
     sa.UniqueConstraint("catalog_id", "name"),
@@ -78,6 +80,7 @@ _COLUMNS: Final = (
     connectors_table.c.last_scan_at_ms,
     connectors_table.c.last_error,
     connectors_table.c.credentials,
+    connectors_table.c.policy,
 )
 _INSERT: Final = sa.insert(connectors_table)
 _GET: Final = sa.select(*_COLUMNS).where(connectors_table.c.id == sa.bindparam("id"))
@@ -96,6 +99,7 @@ _LIST: Final = (
 )
 _LIST_SIZES: Final = _LIST.with_only_columns(
     sa.func.length(connectors_table.c.options)
+    + sa.func.length(connectors_table.c.policy)
     + sa.func.length(sa.func.coalesce(connectors_table.c.last_error, ""))
     + sa.func.length(connectors_table.c.location)
     + 1024
@@ -119,6 +123,7 @@ _UPDATE: Final = (
         namespace=sa.bindparam("new_namespace"),
         options=sa.bindparam("new_options"),
         credentials=sa.bindparam("new_credentials"),
+        policy=sa.bindparam("new_policy"),
         enabled=sa.bindparam("new_enabled"),
         interval_ms=sa.bindparam("new_interval_ms"),
         next_scan_at_ms=sa.bindparam("new_next_scan_at_ms"),
@@ -173,6 +178,7 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     """Error of that scan, if any."""
     credentials: str | None = None
     """How it logs in upstream, encrypted."""
+    policy: ConnectorPolicy = ConnectorPolicy()
 
 
 def insert(conn: Connection, row: ConnectorRow) -> None:
@@ -185,6 +191,7 @@ def insert(conn: Connection, row: ConnectorRow) -> None:
     values = msgspec.structs.asdict(row)
     values["namespace"] = encode_texts(row.namespace)
     values["options"] = encode_properties(row.options)
+    values["policy"] = encode_policy(row.policy)
     conn.change(_INSERT, values)
 
 
@@ -254,6 +261,7 @@ def update(conn: Connection, row: ConnectorRow, now_ms: int) -> bool:
         "new_namespace": encode_texts(row.namespace),
         "new_options": encode_properties(row.options),
         "new_credentials": row.credentials,
+        "new_policy": encode_policy(row.policy),
         "new_enabled": row.enabled,
         "new_interval_ms": row.interval_ms,
         "new_next_scan_at_ms": row.next_scan_at_ms,
@@ -310,7 +318,7 @@ def delete(conn: Connection, connector_id: UUID) -> bool:
 
 
 def _record(row: Any) -> ConnectorRow:
-    id_, catalog_id, name, kind, location, namespace, options, *rest = row
-    return ConnectorRow(
-        id_, catalog_id, name, kind, location, decode_texts(namespace), decode_properties(options), *rest
-    )
+    id_, catalog_id, name, kind, location, namespace, options, *rest, policy = row
+    levels, given = decode_texts(namespace), decode_properties(options)
+    read = ConnectorRow(id_, catalog_id, name, kind, location, levels, given, *rest)
+    return msgspec.structs.replace(read, policy=decode_policy(policy))

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from floecat.connectors.connector_service import NewConnector
+from floecat.connectors.connector_info import NewConnector
 from floecat.delta.log.delta_log import DeltaLog
 from floecat.delta.refresh import pipeline
 from floecat.delta.refresh.pipeline import DeltaPipeline

@@ -52,7 +52,7 @@ class JobResponse(JobFields, rename="kebab", kw_only=True):
     """A job of any kind."""
 
     parent_id: UUID | None
-    """The job that waits for it."""
+    """The job that it belongs to."""
     kind: str
     title: str
     """The name of its table, or connector."""
@@ -122,7 +122,7 @@ class SnapshotFields(JobFields, rename="kebab", kw_only=True):
     table_id: UUID
     snapshot_id: int
     reason: str
-    """`commit`, `request` or `backfill`."""
+    """`commit`, `request`, `backfill` or `scan`."""
 
 
 class CaptureFields(SnapshotFields, rename="kebab", kw_only=True):
@@ -136,6 +136,16 @@ class CaptureFields(SnapshotFields, rename="kebab", kw_only=True):
     """Files that are captured."""
     problem: str | None
     """Reason why the statistics are partial."""
+
+
+class TableCapturesResponse(JobFields, rename="kebab", kw_only=True):
+    """Captures of a table that a connector found, in numbers of snapshots."""
+
+    table_id: UUID
+    snapshots: int
+    captured: int
+    problem: str | None
+    """What is missing."""
 
 
 class CaptureGroupResponse(JobFields, rename="kebab", kw_only=True):
@@ -169,11 +179,15 @@ class ScanFields(JobFields, rename="kebab", kw_only=True):
     tables: int
     registered: int
     failed: int
+    changed: int
+    gone: int
+    captures: int
 
 
 _OF_KIND: Final[Mapping[str, type[JobFields]]] = {
     "purge": PurgeResponse,
     "capture": CaptureFields,
+    "capture-table": TableCapturesResponse,
     "capture-group": CaptureGroupResponse,
     "statistics-file": SnapshotFields,
     "connector-scan": ScanFields,

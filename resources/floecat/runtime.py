@@ -95,18 +95,19 @@ class Kernel:
             background,
             others={"delta": lambda shared: artifact_purge(shared, settings), FOLLOWED: no_purge},
         )
+        self.statistics = open_statistics(
+            parts, formats, self.planning.planner, self.catalog, self.commits.tables, settings, background
+        )
         self.connectors = open_connectors(
             parts,
             self.catalog,
             self.registrations,
             self.purge.drops.drop,
+            self.statistics.jobs.requests.request_tables,
             self.credentials.encryption,
             self.separator,
             settings,
             background,
-        )
-        self.statistics = open_statistics(
-            parts, formats, self.planning.planner, self.catalog, self.commits.tables, settings, background
         )
         self.events = open_events(store, parts.files, parts.storages, settings)
 

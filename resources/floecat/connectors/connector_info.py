@@ -68,6 +68,8 @@ class ScanProgress(msgspec.Struct, frozen=True):
     """Tables and views that follow another catalog and got a newer state, or another name."""
     gone: int = 0
     """Tables and views that are not in the other catalog any more."""
+    captures: int = 0
+    """Tables whose snapshots are captured next."""
 
 
 class ConnectorInfo(msgspec.Struct, frozen=True):

@@ -273,6 +273,8 @@ class ConnectorService:
             SecretsError: no key decrypts its credentials.
         """
         kind = self._registry.get(row.kind)
+        if row.policy.takes_metadata and getattr(kind, "only_captures", False):
+            raise BadRequestError(f"Invalid policy: a connector of kind {row.kind} has mode=capture-only")
         if getattr(kind, "location_is_storage", True):
             call.catalog.allowed.check(row.location)
         source = ConnectorSource(
@@ -308,13 +310,17 @@ class ConnectorService:
 
     def _row(self, call: Call, wanted: NewConnector) -> ConnectorRow:
         check_name(wanted.name, "connector name")
-        namespace = wanted.namespace or (wanted.name,)
-        check_namespace(namespace, reserved=self._reserved)
+        kind = self._registry.get(wanted.kind)
+        only_captures = getattr(kind, "only_captures", False)
+        namespace = wanted.namespace or (() if only_captures else (wanted.name,))
+        if namespace:
+            check_namespace(namespace, reserved=self._reserved)
         _check_interval(wanted.interval_ms)
         _check_options(wanted.options)
         now_ms = self._clock.now_ms()
-        is_storage = getattr(self._registry.get(wanted.kind), "location_is_storage", True)
-        id, policy = uuids.uuid7(), _policy(wanted.policy)
+        is_storage = getattr(kind, "location_is_storage", True)
+        default = {"mode": "capture-only"} if only_captures else {}
+        id, policy = uuids.uuid7(), _policy({**default, **wanted.policy})
         row = ConnectorRow(
             id=id,
             catalog_id=call.catalog.id,

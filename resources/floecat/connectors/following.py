@@ -70,6 +70,7 @@ class Following:
         self._call = call
         self._service = Call.of_service(call.principal.name, call.catalog)
         self._row = row
+        self._is_full = row.policy.full
         self._connector = connector
         with followed.store.read() as conn:
             known = followed_entries.of_connector(conn, row.id)
@@ -99,10 +100,11 @@ class Following:
         if known.entry_id in self._seen:
             raise BadRequestError(f"The other catalog has two tables or views of the name {identifier}")
         self._seen.add(known.entry_id)
-        if found.state is not None and found.state == known.state and known.problem is None:
+        state = None if self._is_full or known.problem is not None else known.state
+        if state is not None and found.state == state:
             return self._unchanged(known)
         try:
-            document = self._connector.load(found, known.state if known.problem is None else None)
+            document = self._connector.load(found, state)
             if document is None:
                 return self._unchanged(known)
             metadata = self._followed.read(self._call, found, document)

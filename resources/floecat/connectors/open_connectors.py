@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from floecat.catalog.open_catalog import CatalogServices
 from floecat.connectors.adoption import Adoption
+from floecat.connectors.captures import AskForCaptures
 from floecat.connectors.connector_service import ConnectorService
 from floecat.connectors.followed_format import FOLLOWED, FollowedFormat
 from floecat.connectors.followed_tables import DropTable, FollowedTables
@@ -37,6 +38,7 @@ def open_connectors(
     catalog: CatalogServices,
     registrations: TableRegistrations,
     drop_table: DropTable,
+    ask_for_captures: AskForCaptures,
     encryption: Encryption,
     separator: NamespaceSeparator,
     settings: Settings,
@@ -48,6 +50,7 @@ def open_connectors(
         catalog: finds catalogs and makes namespaces.
         registrations: register what a scan finds.
         drop_table: removes a table.
+        ask_for_captures: has tables captured.
         encryption: of credentials.
         separator: how namespace levels are joined on the wire.
         background: knows jobs of all kinds.
@@ -75,6 +78,7 @@ def open_connectors(
         catalog.namespaces,
         registrations,
         followed,
+        ask_for_captures,
         reading_s=settings.gateway.delta_compat.wait.seconds,
         limits=settings.limits,
     )

@@ -23,6 +23,7 @@ BUILT_IN = {
     "iceberg-rest": "floecat.connectors.kinds.iceberg_rest:IcebergRestConnector",
     "pyiceberg": "floecat.connectors.kinds.pyiceberg_catalog:PyIcebergConnector",
     "unity": "floecat.connectors.kinds.unity:UnityConnector",
+    "catalog": "floecat.connectors.kinds.own_catalog:OwnCatalogConnector",
 }
 """Built-in kinds, and the classes behind them."""
 

@@ -46,6 +46,8 @@ class ConnectorScanReport(msgspec.Struct):
     """Tables and views that follow another catalog: newer states, new names, and what is gone or removed."""
     skipped: list[CatalogTable] = []
     failed: list[FailedTable] = []
+    captures: int = 0
+    """Number of tables whose captures were asked for."""
     folders: int = 0
     """Number of folders that were searched."""
     size_bytes: int = 0
@@ -61,7 +63,15 @@ class ConnectorScanReport(msgspec.Struct):
         gone = changes.count("gone") + changes.count("removed")
         changed = len(changes) - gone
         tables = len(self.registered) + changed + len(self.skipped) + named
-        return ScanProgress(self.folders, tables, len(self.registered), len(self.failed), changed, gone)
+        return ScanProgress(
+            self.folders,
+            tables,
+            len(self.registered),
+            len(self.failed),
+            changed,
+            gone,
+            self.captures,
+        )
 
     def follows(self, followed: Followed) -> None:
         """Adds a table or view that follows another catalog."""

@@ -18,6 +18,7 @@ from floecat.auth.authorizer import Privilege
 from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
+from floecat.connectors.captures import AskForCaptures, ScanCaptures
 from floecat.connectors.connector_info import ScanProgress
 from floecat.connectors.connector_service import SCAN_JOB, ConnectorService, described_fault
 from floecat.connectors.followed_tables import Followed, FollowedTables
@@ -76,6 +77,7 @@ class ScanInfo(JobInfo, frozen=True, kw_only=True):
     changed: int
     gone: int
     failed: int
+    captures: int
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -95,6 +97,7 @@ class ConnectorScans:
         namespaces: NamespaceService,
         registrations: TableRegistrations,
         followed: FollowedTables,
+        ask_for_captures: AskForCaptures,
         *,
         reading_s: float,
         limits: LimitSettings,
@@ -108,6 +111,7 @@ class ConnectorScans:
             namespaces: creates the namespaces of the tables.
             registrations: register tables.
             followed: makes the entries of tables of other catalogs.
+            ask_for_captures: has tables captured.
             reading_s: for how long a scan has new tables read; those that it finds later are only registered,
                 and read with their first load or by the pipeline.
             limits: on folders and tables of a scan.
@@ -119,6 +123,7 @@ class ConnectorScans:
         self._namespaces = namespaces
         self._registrations = registrations
         self._followed = followed
+        self._ask_for_captures = ask_for_captures
         self._reading_s = reading_s
         self._limits = limits
         self._turns = OneAtATime(
@@ -167,14 +172,19 @@ class ConnectorScans:
         Raises:
             ForbiddenError: the principal may not scan connectors.
             NotFoundError: there is no such connector.
+            BadRequestError: it only captures.
             UnavailableError: the account has a scan under way.
             FloecatError: a part of the place cannot be read.
         """
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
+        if not row.policy.takes_metadata:
+            raise BadRequestError(f"Connector {name} only captures: there is nothing to compare")
         report, began_s = _report(call, row), time.monotonic()
         found: list[Difference] = []
         with self._turns.of(call.catalog.account_id):
-            connector = self._services.open(call, row, self._looks_into(report, began_s, told))
+            connector = self._services.open(
+                call, row, self._looks_into(report, began_s, lambda: told(report.progress))
+            )
             following = _following(self._followed, call, row, connector)
             for number, each in enumerate(connector.discover(), start=1):
                 self._check_bounds(number, began_s)
@@ -270,36 +280,27 @@ class ConnectorScans:
             job.progress = msgspec.structs.asdict(progress)
             job.check()
 
-        report = self._scan(call, row, note)
+        report = self._scan(call, row, note, job.row.id)
         told(report)
         return report.summary
 
     def _scan(
-        self, call: Call, row: ConnectorRow, told: Callable[[ScanProgress], None]
+        self,
+        call: Call,
+        row: ConnectorRow,
+        told: Callable[[ScanProgress], None],
+        job_id: UUID | None = None,
     ) -> ConnectorScanReport:
-        report, began_s = _report(call, row), time.monotonic()
-        deadline = began_s + self._reading_s
-        try:
-            connector = self._services.open(call, row, self._looks_into(report, began_s, told))
-            following = _following(self._followed, call, row, connector)
-            for number, found in enumerate(connector.discover(), start=1):
-                self._check_bounds(number, began_s)
-                told(report.progress)
-                with part_of_work():
-                    self._take(call, row, found, report, following, read=time.monotonic() < deadline)
-                self._check_size(report)
-            if following is not None:
-                # what could not be read may still be there
-                is_complete = all(failure.identifier is not None for failure in report.failed)
-                for each in following.finish(is_complete=is_complete):
-                    if isinstance(each, Followed):
-                        report.follows(each)
-                    else:
-                        report.fails(each)
-                    told(report.progress)
-                    self._check_time(began_s)
-                    self._check_size(report)
+        report = _report(call, row)
+        captures = ScanCaptures(self._store, self._ask_for_captures, row, job_id)
+
+        def tell() -> None:
+            captures.now_and_then()
+            report.captures = captures.asked
             told(report.progress)
+
+        try:
+            self._search(call, row, report, tell)
         except (StoreUnavailableError, LeaseLostError, JobCancelledError, WorkerStoppedError):
             raise
         except FloecatError as error:
@@ -307,17 +308,48 @@ class ConnectorScans:
         except Exception as error:  # noqa: BLE001 - a third-party connector must not end a schedule
             _log.error("the scan of connector %s failed: %s", row.name, described_fault(error))
             report.error = _internal(error)
+        # what came here before an error is captured, too
+        captures.request(tell)
+        tell()
         self._note(row, report.summary)
         return report
 
+    def _search(
+        self, call: Call, row: ConnectorRow, report: ConnectorScanReport, tell: Callable[[], None]
+    ) -> None:
+        began_s = time.monotonic()
+        deadline = began_s + self._reading_s
+        connector = self._services.open(call, row, self._looks_into(report, began_s, tell))
+        if not row.policy.takes_metadata:
+            return
+        following = _following(self._followed, call, row, connector)
+        for number, found in enumerate(connector.discover(), start=1):
+            self._check_bounds(number, began_s)
+            tell()
+            with part_of_work():
+                self._take(call, row, found, report, following, read=time.monotonic() < deadline)
+            self._check_size(report)
+        if following is None:
+            return
+        # what could not be read may still be there
+        is_complete = all(failure.identifier is not None for failure in report.failed)
+        for each in following.finish(is_complete=is_complete):
+            if isinstance(each, Followed):
+                report.follows(each)
+            else:
+                report.fails(each)
+            tell()
+            self._check_time(began_s)
+            self._check_size(report)
+
     def _looks_into(
-        self, report: ConnectorScanReport, began_s: float, told: Callable[[ScanProgress], None]
+        self, report: ConnectorScanReport, began_s: float, tell: Callable[[], None]
     ) -> Callable[[str], None]:
         def looks_into(_location: str) -> None:
             report.folders += 1
             self._check(report.folders, "connector_folders", "folders")
             self._check_time(began_s)
-            told(report.progress)
+            tell()
 
         return looks_into
 

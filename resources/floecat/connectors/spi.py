@@ -111,7 +111,8 @@ class Connector(Protocol):
     """Looks for tables. It is created with a `ConnectorSource`, for one scan.
 
     The class of one whose place is another catalog says `location_is_storage = False`: its location is then
-    an address, whose host must be allowed, and no location of storage.
+    an address, whose host must be allowed, and no location of storage. One that finds nothing, since its
+    tables are here, says `only_captures = True`.
     """
 
     def __init__(self, source: ConnectorSource) -> None:

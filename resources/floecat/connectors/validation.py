@@ -46,6 +46,8 @@ class ConnectorTrial:
             steps: list[TrialStep] = []
             try:
                 opened = self._connectors.open(call, row, lambda _place: _check_time(until_s))
+                if not row.policy.takes_metadata:
+                    return [TrialStep("captures tables of this catalog, and searches nothing (capture-only)")]
                 steps.extend(_steps(call, opened, self._registrations))
             except FloecatError as error:
                 steps.append(TrialStep("can be opened", error.message))

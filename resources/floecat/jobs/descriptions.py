@@ -18,7 +18,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     id: UUID
     parent_id: UUID | None
-    """The job that waits for it."""
+    """The job that it belongs to."""
     kind: str
     title: str
     """Name for people: that of its table, for most."""

@@ -15,17 +15,17 @@ import msgspec
 
 from floecat.clock import Clock
 from floecat.errors import FloecatError
-from floecat.jobs.kinds import JobKind
+from floecat.jobs.kinds import Ended, JobKind
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running_job import JobPostponedError, RunningJob
 from floecat.store.database.engine import Connection, Store
 from floecat.store.jobs import jobs
 from floecat.store.jobs.jobs import JobRow
 
-__all__ = ["Group", "Groups", "Offer", "Round"]
+__all__ = ["WAIT_MS", "Group", "Groups", "Offer", "Round", "makes_parent_due"]
 
-_WAIT_MS: Final = 5_000
-"""A job looks by itself whether its groups have ended, should the worker of the last one not say so."""
+WAIT_MS: Final = 5_000
+"""A job looks by itself whether those that it waits for have ended, should the last worker not say so."""
 
 _ROUND: Final = "round"
 """Key in the progress of a job that waits: the lease epoch of the claim that made its groups."""
@@ -56,28 +56,13 @@ class Groups:
 
     def __init__(self, store: Store, clock: Clock, kind: JobKind, *, wake: Callable[[], None]) -> None:
         """Takes the kind of the groups, and what is called when groups, or the job that waits, are due."""
-        self._store = store
-        self._clock = clock
         self._wake = wake
-        self.queue: Final = JobQueue(store, clock, msgspec.structs.replace(kind, ended=self._ended))
+        ended = makes_parent_due(store, clock, wake)
+        self.queue: Final = JobQueue(store, clock, msgspec.structs.replace(kind, ended=ended, is_part=True))
 
     def round(self, job: RunningJob) -> Round:
         """The round of groups that a claim of a job may make."""
         return Round(job, self.queue.kind, self._wake)
-
-    def _ended(self, job: RunningJob, _state: str, _error: str | None) -> None:
-        """Makes the job due whose last group this was. If that is lost, the job looks by itself."""
-        parent_id = job.row.parent_id
-        if parent_id is None:
-            return
-        try:
-            with self._store.read() as conn:
-                open_groups = jobs.count_open_children(conn, parent_id)
-            if not open_groups:
-                self._store.run(lambda conn: jobs.make_due(conn, parent_id, self._clock.now_ms()))
-                self._wake()
-        except FloecatError as error:
-            _log.warning("job %s was not made due after its groups: %s", parent_id, error.message)
 
 
 class Round:
@@ -156,5 +141,31 @@ class Round:
         self._job.progress.pop(_ROUND, None)
 
     def _waits_for(self, groups: int) -> JobPostponedError:
-        until_ms = self._job.clock.now_ms() + _WAIT_MS
+        until_ms = self._job.clock.now_ms() + WAIT_MS
         return JobPostponedError(f"waits for {groups} groups", until_ms)
+
+
+def makes_parent_due(store: Store, clock: Clock, wake: Callable[[], None]) -> Ended:
+    """What the end of a job does for the job that waits for it and others.
+
+    Args:
+        wake: called when that job is due.
+
+    Returns:
+        A function that makes it due with the end of the last one. If that is lost, the job looks by itself.
+    """
+
+    def ended(job: RunningJob, _state: str, _error: str | None) -> None:
+        parent_id = job.row.parent_id
+        if parent_id is None:
+            return
+        try:
+            with store.read() as conn:
+                left = jobs.count_open_children(conn, parent_id)
+            if not left:
+                store.run(lambda conn: jobs.make_due(conn, parent_id, clock.now_ms()))
+                wake()
+        except FloecatError as error:
+            _log.warning("job %s was not made due at once: %s", parent_id, error.message)
+
+    return ended

@@ -14,12 +14,15 @@ from floecat.jobs.running_job import RunningJob
 from floecat.store.jobs.job_claims import FIRST_TURN
 from floecat.store.jobs.jobs import JobRow
 
-__all__ = ["Backoff", "Describe", "JobKind", "Turns", "Work"]
+__all__ = ["Backoff", "Describe", "Ended", "JobKind", "Turns", "Work"]
 
 _MAX_DOUBLINGS = 40
 
 Work = Callable[[RunningJob], str | None]
 """Does a job. Returns a note for the log, if any; raises `FloecatError` for a failed attempt."""
+
+Ended = Callable[[RunningJob, str, str | None], None]
+"""Is told of a job that ended, with its state and error."""
 
 Describe = Callable[[JobRow, Sequence[JobInfo] | None], JobInfo]
 """Describes a job to operators, with those that it waits for, which are None in a listing."""
@@ -79,12 +82,14 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """Time that a job is kept after it succeeded or was cancelled."""
     lock: str | None = None
     """Name of a lock: of the jobs with it that are about one subject, one works at a time. It keeps the lock
-    while it is put back; its groups, which have the same lock, extend it."""
+    while it is put back; its parts, which have the same lock, extend it."""
+    is_part: bool = False
+    """Whether its jobs are parts of the job that waits for them, and work under its lock."""
     describe: Describe = JobInfo.of
     is_irreversible: bool = False
     """Whether its work cannot be undone: one that has begun is cancelled by force alone."""
-    ended: Callable[[RunningJob, str, str | None], None] | None = None
-    """Function that the worker calls that ended a job, with the state and the error; must not raise."""
+    ended: Ended | None = None
+    """Called by the worker that ended a job, with the state and the error; must not raise."""
     turns: Turns = msgspec.field(default_factory=Turns)
     """Turns in this process, for all queues of the kind."""
 
@@ -113,7 +118,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             payload: what its worker needs, encoded as JSON.
             created_by: the principal that asked for it.
             resource: the location that it works on.
-            parent_id: the job that waits for it.
+            parent_id: the job that it belongs to.
             dedup_key: no two open jobs of the kind have the same one.
             request_id: of the request that asked for it.
         """

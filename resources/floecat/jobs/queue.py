@@ -201,9 +201,9 @@ class JobQueue:
         Raises:
             StoreUnavailableError: the store does not answer; the job is due again after its lease.
         """
-        lock = self.kind.lock_of(row.subject)
-        job = RunningJob(self._store, self._clock, row, self.kind.lease_ms, stopped, lock)
-        return self._work(job, work or self.kind.work)
+        kind, lock = self.kind, self.kind.lock_of(row.subject)
+        job = RunningJob(self._store, self._clock, row, kind.lease_ms, stopped, lock, is_part=kind.is_part)
+        return self._work(job, work or kind.work)
 
     def _work(self, job: RunningJob, work: Work) -> Worked:
         row = job.row

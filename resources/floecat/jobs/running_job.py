@@ -86,6 +86,8 @@ class RunningJob:
         lease_ms: int,
         stopped: Callable[[], bool],
         lock: str | None = None,
+        *,
+        is_part: bool = False,
     ) -> None:
         self.row = row
         self.clock = clock
@@ -94,8 +96,8 @@ class RunningJob:
         self.store = store
         self._lease_ms = lease_ms
         self._lock = lock
-        # groups extend the lock of the job that waits for them
-        self._holder = row.parent_id or row.id
+        # a part extends the lock of the job that waits for it
+        self._holder = row.parent_id if is_part and row.parent_id else row.id
         self._stopped = stopped
         self._cancelled = False
         self.stored_at = time.monotonic()

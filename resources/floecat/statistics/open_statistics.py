@@ -84,10 +84,13 @@ def open_statistics(
     jobs = CaptureJobs(store, clock, settings.statistics, open_work)
     background.add(stop=processes.close)
     poll_ms = settings.statistics.poll_interval_ms
+    workers = settings.statistics.workers
     for queue in jobs.queues:
-        background.add_queue(queue, threads=settings.statistics.workers, poll_interval_ms=poll_ms)
+        # to ask for captures takes no time
+        threads = min(workers, 1) if queue is jobs.tables else workers
+        background.add_queue(queue, threads=threads, poll_interval_ms=poll_ms)
     background.add_loop("hold-publications", partial(jobs.hold_publications, catalog.loads), poll_ms)
-    if settings.statistics.workers and settings.statistics.enabled:
+    if workers and settings.statistics.enabled:
         background.add_loop("commit-search", jobs.requests.search_commits, poll_ms)
 
     def captured_files(

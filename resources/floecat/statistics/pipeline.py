@@ -23,6 +23,7 @@ from floecat.statistics.capture.requests import (
     GROUP,
     PUBLICATION,
     SPARK_LANE,
+    TABLE,
     GroupPayload,
 )
 from floecat.store.jobs import jobs
@@ -92,6 +93,7 @@ class StatisticsPipeline:
             open_captures = jobs.list_open(conn, CAPTURE)
             publications = jobs.list_open(conn, PUBLICATION)
             groups = jobs.list_open(conn, GROUP) if open_captures else []
+            asked = jobs.list_open(conn, TABLE)
         now_ms = self._parts.clock.now_ms()
         # publications wait for their table, and are left only from then on
         open_captures += [
@@ -99,6 +101,7 @@ class StatisticsPipeline:
             for each in publications
             if each.not_before_ms <= now_ms
         ]
+        open_captures += asked
         of_table: dict[str, tuple[list[JobRow], list[JobRow]]] = {}
         for job in sorted(open_captures, key=lambda each: each.created_at_ms):
             of_table.setdefault(job.subject, ([], []))[0].append(job)
@@ -109,7 +112,7 @@ class StatisticsPipeline:
             CapturableTable(
                 UUID(subject),
                 its_captures[-1].title,
-                len(its_captures),
+                sum(job.kind != TABLE for job in its_captures),
                 len(its_groups),
                 sum(_size(group) for group in its_groups if group.lane == SPARK_LANE),
                 its_captures[0].created_at_ms,
@@ -126,7 +129,9 @@ class StatisticsPipeline:
             StoreUnavailableError: the store does not answer.
         """
         with self._store.read() as conn:
-            rows = [row for kind in (CAPTURE, GROUP) for row in jobs.list_open(conn, kind, str(entry_id))]
+            rows = [
+                row for kind in (TABLE, CAPTURE, GROUP) for row in jobs.list_open(conn, kind, str(entry_id))
+            ]
         now_ms = self._parts.clock.now_ms()
         return min((max(0, row.not_before_ms - now_ms) for row in rows), default=None)
 

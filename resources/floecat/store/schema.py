@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Schema of all tables on PostgreSQL."""
 
-HEAD_REVISION: Final = "4bbbbb6c39d2"
+HEAD_REVISION: Final = "0cfd7f914ec7"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -347,5 +347,5 @@ delta_tables: Final = sa.Table(
     integer_column("refreshed_at_ms", nullable=True),
     integer_column("created_at_ms"),
     sa.Index(None, "location"),
-    sa.Index(None, "connector_id"),
+    sa.Index(None, "connector_id", "entry_id"),
 )

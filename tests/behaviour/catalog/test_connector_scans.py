@@ -404,6 +404,7 @@ class TestSchedule:
             "failed": 0,
             "changed": 0,
             "gone": 0,
+            "captures": 0,
         }
         assert kernel.connectors.connectors.load(call, "on").running_scan is None
 

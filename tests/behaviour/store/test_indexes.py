@@ -55,6 +55,7 @@ SORTS = {
     "entries.staged_tables._FIND",
     "entries.snapshots._LIST",
     "statistics.captures._NEWEST",
+    "statistics.captures._NEWEST_SNAPSHOTS",
     "statistics.captures._UNCAPTURED",
 }
 """Statements that sort what they found, which is little."""

@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from floecat.clock import Clock
-from floecat.jobs.groups import Groups
-from floecat.jobs.kinds import Backoff, Describe, JobKind, Work
+from floecat.jobs.groups import Groups, makes_parent_due
+from floecat.jobs.kinds import Backoff, Describe, Ended, JobKind, Work
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running_job import RunningJob
 from floecat.settings import StatisticsSettings
-from floecat.statistics.capture.descriptions import describe_capture, describe_group, describe_publication
-from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, CaptureRequests
+from floecat.statistics.capture.descriptions import (
+    describe_capture,
+    describe_group,
+    describe_publication,
+    describe_table,
+)
+from floecat.statistics.capture.requests import CAPTURE, GROUP, PUBLICATION, TABLE, CaptureRequests
+from floecat.statistics.capture.table_captures import TableCaptures
 from floecat.store.database.engine import Store
 from floecat.store.jobs import jobs
 
@@ -38,6 +44,7 @@ class CaptureJobs:
     """Makes captures, and has them worked on. Safe to share between threads.
 
     Attributes:
+        tables: the queue of tables that scans of connectors ask for.
         captures: the queue of captures.
         division: divides captures into groups.
         groups: the queue of groups.
@@ -60,16 +67,27 @@ class CaptureJobs:
         self._lock = Lock()
         self._work: SnapshotCapturer | None = None
         self._seen_loads = 0
-        capture = self._kind(CAPTURE, self._capture, describe_capture, lock=CAPTURE)
+        ended = makes_parent_due(store, clock, self.wake)
+        of_tables = self._kind(TABLE, self._capture_table, describe_table)
+        capture = self._kind(CAPTURE, self._capture, describe_capture, lock=CAPTURE, ended=ended)
         group = self._kind(GROUP, self.capture_group, describe_group, lock=CAPTURE)
         publication = self._kind(PUBLICATION, self._publish, describe_publication)
+        self.tables = JobQueue(store, clock, of_tables)
         self.captures = JobQueue(store, clock, capture)
         self.division = Groups(store, clock, group, wake=self.wake)
         self.groups = self.division.queue
         self.publications = JobQueue(store, clock, publication)
-        self.requests = CaptureRequests(store, clock, capture, publication, self.wake)
+        self.requests = CaptureRequests(store, clock, capture, publication, of_tables, self.wake)
+        self._of_tables = TableCaptures(self.requests)
 
-    def _kind(self, name: str, work: Work, describe: Describe, lock: str | None = None) -> JobKind:
+    def _kind(
+        self,
+        name: str,
+        work: Work,
+        describe: Describe,
+        lock: str | None = None,
+        ended: Ended | None = None,
+    ) -> JobKind:
         settings = self._settings
         return JobKind(
             name=name,
@@ -80,12 +98,13 @@ class CaptureJobs:
             retention_ms=settings.completed_retention_hours * _HOUR_MS,
             lock=lock,
             describe=describe,
+            ended=ended,
         )
 
     @property
     def queues(self) -> tuple[JobQueue, ...]:
-        """The queues of captures, groups and publications."""
-        return self.captures, self.groups, self.publications
+        """The queues of tables, captures, groups and publications."""
+        return self.tables, self.captures, self.groups, self.publications
 
     def wake(self) -> None:
         """Has the workers of this process look for what is due."""
@@ -102,6 +121,9 @@ class CaptureJobs:
     def capture_group(self, job: RunningJob, read: ReadGroup | None = None) -> str | None:
         """See `FileCapturer.work`."""
         return self.work().groups.work(job, read)
+
+    def _capture_table(self, job: RunningJob) -> str | None:
+        return self._of_tables.work(job)
 
     def _capture(self, job: RunningJob) -> str | None:
         return self.work().capture(job)

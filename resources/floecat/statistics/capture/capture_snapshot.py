@@ -37,6 +37,7 @@ from floecat.statistics.capture.reading.tables import CapturedSnapshot, Captured
 from floecat.statistics.capture.requests import (
     CAPTURE,
     COMMIT,
+    SCAN,
     SPARK_LANE,
     CapturePayload,
     CaptureRequests,
@@ -156,11 +157,11 @@ class SnapshotCapturer:
             raise JobPostponedError("somebody works on the table", in_use.until_ms) from None
 
     def _needless(self, job: RunningJob, payload: CapturePayload, policy: CapturePolicy) -> str | None:
-        if payload.reason != COMMIT:
+        if payload.reason not in (COMMIT, SCAN):
             return None
         if not policy.enabled:
             return "statistics of the table are turned off"
-        if policy.snapshots == "all":
+        if policy.snapshots == "all" or payload.reason == SCAN:
             return None
         with self._store.read() as conn:
             others = jobs.list_open(conn, CAPTURE, job.row.subject)

@@ -10,16 +10,19 @@ import msgspec
 
 from floecat.jobs.descriptions import JobInfo
 from floecat.statistics.capture.reading.snapshot_coverage import PROBLEM
-from floecat.statistics.capture.requests import GroupPayload, payload_of
+from floecat.statistics.capture.requests import GroupPayload, TablePayload, payload_of
+from floecat.statistics.capture.table_captures import CAPTURED, SNAPSHOTS
 from floecat.store.jobs.jobs import JobRow
 
 __all__ = [
     "CaptureGroupInfo",
     "CaptureInfo",
     "SnapshotInfo",
+    "TableCapturesInfo",
     "describe_capture",
     "describe_group",
     "describe_publication",
+    "describe_table",
 ]
 
 
@@ -29,7 +32,7 @@ class SnapshotInfo(JobInfo, frozen=True, kw_only=True):
     table_id: UUID
     snapshot_id: int
     reason: str
-    """`commit`, `request` or `backfill`."""
+    """`commit`, `request`, `backfill` or `scan`."""
 
     @property
     def table(self) -> str:
@@ -58,6 +61,22 @@ class CaptureInfo(SnapshotInfo, frozen=True, kw_only=True):
     def groups(self) -> Sequence[CaptureGroupInfo]:
         """The groups of files; none in a listing."""
         return [each for each in self.children if isinstance(each, CaptureGroupInfo)]
+
+
+class TableCapturesInfo(JobInfo, frozen=True, kw_only=True):
+    """Captures of a table that a connector found."""
+
+    table_id: UUID
+    snapshots: int
+    """Number of snapshots that are to be captured; 0 until that is known, and where all are captured."""
+    captured: int
+    problem: str | None
+    """What is missing."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Snapshots."""
+        return {"snapshots": self.snapshots, "captured": self.captured}
 
 
 class CaptureGroupInfo(JobInfo, frozen=True, kw_only=True):
@@ -90,6 +109,21 @@ def describe_capture(row: JobRow, children: Sequence[JobInfo] | None) -> Capture
     if info.groups and info.is_open:
         return msgspec.structs.replace(info, done=stored + sum(group.done for group in info.groups))
     return info
+
+
+def describe_table(row: JobRow, children: Sequence[JobInfo] | None) -> TableCapturesInfo:
+    """Describes the captures of a table."""
+    payload = msgspec.json.decode(row.payload, type=TablePayload)
+    progress: dict[str, Any] = msgspec.json.decode(row.progress)
+    done = sum(each.state == "succeeded" for each in children or ())
+    return TableCapturesInfo.of(
+        row,
+        children,
+        table_id=payload.entry_id,
+        snapshots=progress.get(SNAPSHOTS, 0),
+        captured=progress.get(CAPTURED, done),
+        problem=progress.get(PROBLEM),
+    )
 
 
 def describe_group(row: JobRow, children: Sequence[JobInfo] | None) -> CaptureGroupInfo:

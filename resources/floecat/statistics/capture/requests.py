@@ -13,6 +13,7 @@ import msgspec
 from floecat.clock import Clock
 from floecat.errors import NoSuchTableError
 from floecat.jobs.kinds import JobKind
+from floecat.jobs.running_job import RunningJob
 from floecat.store.commits import commit_log
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
@@ -28,15 +29,21 @@ __all__ = [
     "GROUP",
     "PUBLICATION",
     "REQUEST",
+    "SCAN",
     "SPARK_LANE",
+    "TABLE",
     "CapturePayload",
     "CaptureRequests",
     "GroupPayload",
+    "TablePayload",
     "payload_of",
 ]
 
 CAPTURE: Final = "capture"
 """Name of the kind of jobs."""
+
+TABLE: Final = "capture-table"
+"""Name of the kind of jobs that a scan of a connector asks for: captures of several snapshots of a table."""
 
 GROUP: Final = "capture-group"
 """Name of the kind of jobs of groups."""
@@ -56,6 +63,12 @@ REQUEST: Final = "request"
 BACKFILL: Final = "backfill"
 """Reason of captures of snapshots that were there before."""
 
+SCAN: Final = "scan"
+"""Reason of captures of tables that a connector found."""
+
+_TABLES: Final = 100
+"""Tables whose captures are asked for in one transaction."""
+
 _BACKFILLED: Final = 1_000
 _COMMITS: Final = 1_000
 """Commits that one look takes from the log of a catalog."""
@@ -67,9 +80,19 @@ class CapturePayload(msgspec.Struct, frozen=True):
     entry_id: UUID
     snapshot_id: int
     reason: str
-    """`commit`, `request` or `backfill`."""
+    """`commit`, `request`, `backfill` or `scan`."""
     full: bool = False
     """Whether files are read again whose statistics are stored."""
+
+
+class TablePayload(msgspec.Struct, frozen=True):
+    """The subject of the captures of a table."""
+
+    entry_id: UUID
+    newest: int = 0
+    """Number of newest snapshots; 0 for the current one alone."""
+    full: bool = False
+    """Whether snapshots are captured again, and all of their files read."""
 
 
 class GroupPayload(msgspec.Struct, frozen=True):
@@ -86,11 +109,18 @@ class CaptureRequests:
     """Makes the jobs. Safe to share between threads."""
 
     def __init__(
-        self, store: Store, clock: Clock, kind: JobKind, publication: JobKind, wake: Callable[[], None]
+        self,
+        store: Store,
+        clock: Clock,
+        kind: JobKind,
+        publication: JobKind,
+        of_tables: JobKind,
+        wake: Callable[[], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._kind = kind
+        self._of_tables = of_tables
         self._publication = publication
         self._wake = wake
 
@@ -122,6 +152,75 @@ class CaptureRequests:
                 continue  # another process asked for one of them at this moment
             self._wake()
             return made
+
+    def request_tables(
+        self, tables: Sequence[NamedTable], newest: int, *, parent_id: UUID | None, full: bool
+    ) -> int:
+        """Asks for captures of tables that a scan found, unless they are asked for already.
+
+        Args:
+            newest: how many snapshots of each; see `TablePayload`.
+            parent_id: the job of the scan.
+            full: whether snapshots are captured again.
+
+        Returns:
+            Number of tables that are new among those that are asked for.
+        """
+        asked = 0
+        for start in range(0, len(tables), _TABLES):
+            asked += self._insert_tables(tables[start : start + _TABLES], newest, parent_id, full=full)
+        if asked:
+            self._wake()
+        return asked
+
+    def _insert_tables(
+        self, tables: Sequence[NamedTable], newest: int, parent_id: UUID | None, *, full: bool
+    ) -> int:
+        def insert(conn: Connection) -> int:
+            asked = 0
+            for table in tables:
+                key = f"{table.entry_id}:{table.snapshot_id}"
+                if jobs.open_with_key(conn, TABLE, key) is not None:
+                    continue
+                payload = TablePayload(table.entry_id, newest, full)
+                jobs.insert(conn, self._job(self._of_tables, table, payload, SCAN, key, parent_id))
+                asked += 1
+            return asked
+
+        while True:
+            with suppress(DuplicateKeyError):  # another process asked for one of them at this moment
+                return self._store.run(insert)
+
+    def request_parts(self, job: RunningJob, table: NamedTable, snapshot_ids: Sequence[int]) -> int:
+        """Asks for captures that belong to the job of their table, in one transaction.
+
+        Those of an earlier round are forgotten.
+
+        Returns:
+            Number of captures; those that are open already belong to other jobs, and do not count.
+
+        Raises:
+            ForeignKeyError: the table was dropped.
+            LeaseLostError: the job is another worker's.
+            JobCancelledError: it is to be cancelled.
+        """
+        payload = msgspec.json.decode(job.row.payload, type=TablePayload)
+
+        def insert(conn: Connection) -> int:
+            own = job.row.id
+            jobs.delete_finished_children(conn, own)
+            asked = [
+                self._insert(conn, table, each, SCAN, SCAN, full=payload.full, parent_id=own)
+                for each in snapshot_ids
+            ]
+            return sum(each.parent_id == own for each in asked)
+
+        while True:
+            with suppress(DuplicateKeyError):  # another process asked for one of them at this moment
+                made = job.submit(insert)
+                break
+        self._wake()
+        return made
 
     def backfill(self, entry_id: UUID, created_by: str) -> list[JobRow]:
         """Asks for captures of the snapshots of a table that are not captured, newest first, at most 1,000.
@@ -181,7 +280,9 @@ class CaptureRequests:
         changed = {each.entry_id for each in commits if each.kind == "table" and each.snapshot_id is not None}
         asked = 0
         for table in captures.named(conn, list(changed)) if changed else ():
-            if table.snapshot_id is not None and not table.captured:
+            # scans ask for what they bring here
+            is_wanted = table.policy is None or (table.policy.captures and not table.is_followed)
+            if is_wanted and table.snapshot_id is not None and not table.captured:
                 self._insert(conn, table, table.snapshot_id, COMMIT, COMMIT, full=False)
                 asked += 1
         return asked
@@ -195,29 +296,42 @@ class CaptureRequests:
         created_by: str,
         *,
         full: bool,
+        parent_id: UUID | None = None,
     ) -> JobRow:
         key = f"{table.entry_id}:{snapshot_id}"
         found = jobs.open_with_key(conn, CAPTURE, key)
         if found is not None:
             return found
-        now_ms = self._clock.now_ms()
-        job = self._kind.new_job(
+        payload = CapturePayload(table.entry_id, snapshot_id, reason, full)
+        job = self._job(self._kind, table, payload, created_by, key, parent_id)
+        captures.request(
+            conn,
+            table.entry_id,
+            [CaptureRow(snapshot_id=snapshot_id, job_id=job.id, requested_at_ms=job.created_at_ms)],
+        )
+        jobs.insert(conn, job)
+        return job
+
+    def _job(
+        self,
+        kind: JobKind,
+        table: NamedTable,
+        payload: msgspec.Struct,
+        created_by: str,
+        key: str,
+        parent_id: UUID | None,
+    ) -> JobRow:
+        return kind.new_job(
             account_id=table.account_id,
             catalog_id=table.catalog_id,
             title=table.logical_name,
             subject=str(table.entry_id),
-            payload=CapturePayload(table.entry_id, snapshot_id, reason, full),
+            payload=payload,
             created_by=created_by,
-            now_ms=now_ms,
+            now_ms=self._clock.now_ms(),
             dedup_key=key,
+            parent_id=parent_id,
         )
-        captures.request(
-            conn,
-            table.entry_id,
-            [CaptureRow(snapshot_id=snapshot_id, job_id=job.id, requested_at_ms=now_ms)],
-        )
-        jobs.insert(conn, job)
-        return job
 
 
 def payload_of(row: JobRow) -> CapturePayload:

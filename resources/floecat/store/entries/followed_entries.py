@@ -23,6 +23,7 @@ __all__ = [
     "Upstream",
     "adopt",
     "counts",
+    "followed_table",
     "name_of_uuid",
     "note_problem",
     "of_connector",
@@ -33,7 +34,7 @@ __all__ = [
     "upstream_of",
 ]
 
-_followed: Final = sa.Table(
+followed_table: Final = sa.Table(
     "followed_entries",
     metadata,
     id_column("entry_id", sa.ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True),
@@ -53,30 +54,31 @@ _followed: Final = sa.Table(
 
 _FOLLOWED: Final = (
     sa.select(
-        _followed.c.entry_id,
-        _followed.c.upstream_name,
-        _followed.c.address,
-        _followed.c.state,
-        _followed.c.gone_at_ms,
-        _followed.c.problem,
-        _followed.c.differs_at_ms,
+        followed_table.c.entry_id,
+        followed_table.c.upstream_name,
+        followed_table.c.address,
+        followed_table.c.state,
+        followed_table.c.gone_at_ms,
+        followed_table.c.problem,
+        followed_table.c.differs_at_ms,
         _entries.c.kind,
         _entries.c.object_uuid,
         _namespaces.c.levels,
         _entries.c.name,
     )
     .select_from(
-        _followed.join(_entries, _entries.c.id == _followed.c.entry_id).join(
+        followed_table.join(_entries, _entries.c.id == followed_table.c.entry_id).join(
             _namespaces, _namespaces.c.id == _entries.c.namespace_id
         )
     )
-    .order_by(_followed.c.entry_id)
+    .order_by(followed_table.c.entry_id)
 )
 _OF_CONNECTOR: Final = _FOLLOWED.where(
-    _followed.c.connector_id == sa.bindparam("connector_id"), _followed.c.entry_id > sa.bindparam("after")
+    followed_table.c.connector_id == sa.bindparam("connector_id"),
+    followed_table.c.entry_id > sa.bindparam("after"),
 ).limit(sa.bindparam("limit"))
 _OF_NO_CONNECTOR: Final = _FOLLOWED.where(
-    _followed.c.connector_id.is_(None), _entries.c.catalog_id == sa.bindparam("catalog_id")
+    followed_table.c.connector_id.is_(None), _entries.c.catalog_id == sa.bindparam("catalog_id")
 )
 _OF_NAME: Final = _OF_CONNECTOR.where(
     _entries.c.catalog_id == sa.bindparam("catalog_id"),
@@ -87,9 +89,9 @@ _ADOPT: Final = (
     sa.update(_entries).where(_entries.c.id == sa.bindparam("of_entry_id")).values(format="iceberg")
 )
 _UPSTREAM: Final = (
-    sa.select(_followed.c.address, _connectors.c.name)
-    .select_from(_followed.outerjoin(_connectors, _connectors.c.id == _followed.c.connector_id))
-    .where(_followed.c.entry_id == sa.bindparam("entry_id"))
+    sa.select(followed_table.c.address, _connectors.c.name)
+    .select_from(followed_table.outerjoin(_connectors, _connectors.c.id == followed_table.c.connector_id))
+    .where(followed_table.c.entry_id == sa.bindparam("entry_id"))
 )
 _NAME_OF_UUID: Final = (
     sa.select(_namespaces.c.levels, _entries.c.name)
@@ -103,11 +105,11 @@ _NAME_OF_UUID: Final = (
     )
     .limit(1)
 )
-_OF_ENTRY: Final = _followed.c.entry_id == sa.bindparam("of_entry_id")
-_INSERT: Final = sa.insert(_followed)
-_DELETE: Final = sa.delete(_followed).where(_OF_ENTRY)
+_OF_ENTRY: Final = followed_table.c.entry_id == sa.bindparam("of_entry_id")
+_INSERT: Final = sa.insert(followed_table)
+_DELETE: Final = sa.delete(followed_table).where(_OF_ENTRY)
 _UPDATE: Final = (
-    sa.update(_followed)
+    sa.update(followed_table)
     .where(_OF_ENTRY)
     .values(
         connector_id=sa.bindparam("new_connector_id"),
@@ -119,16 +121,18 @@ _UPDATE: Final = (
         differs_at_ms=None,
     )
 )
-_SET_GONE: Final = sa.update(_followed).where(_OF_ENTRY).values(gone_at_ms=sa.bindparam("new_gone_at_ms"))
+_SET_GONE: Final = (
+    sa.update(followed_table).where(_OF_ENTRY).values(gone_at_ms=sa.bindparam("new_gone_at_ms"))
+)
 _NOTE_PROBLEM: Final = (
-    sa.update(_followed)
+    sa.update(followed_table)
     .where(_OF_ENTRY)
     .values(problem=sa.bindparam("new_problem"), differs_at_ms=sa.bindparam("new_differs_at_ms"))
 )
 
 
 def _number(column: sa.Column[Any]) -> sa.ScalarSelect[int]:
-    of_connector = _followed.c.connector_id == _connectors.c.id
+    of_connector = followed_table.c.connector_id == _connectors.c.id
     return sa.select(sa.func.count(column)).where(of_connector).scalar_subquery()
 
 
@@ -137,9 +141,9 @@ _COUNTS: Final = (
         _catalogs.c.name,
         _connectors.c.name,
         _connectors.c.last_error,
-        _number(_followed.c.entry_id),
-        _number(_followed.c.problem),
-        _number(_followed.c.gone_at_ms),
+        _number(followed_table.c.entry_id),
+        _number(followed_table.c.problem),
+        _number(followed_table.c.gone_at_ms),
     )
     .select_from(_connectors.join(_catalogs, _catalogs.c.id == _connectors.c.catalog_id))
     .where(_connectors.c.enabled)

@@ -41,7 +41,7 @@ PURGE = {
 }
 SNAPSHOT = {"entry_id": ID, "snapshot_id": 5, "reason": "commit"}
 SHOWN_SNAPSHOT = {"table-id": ID, "snapshot-id": 5, "reason": "commit"}
-SCAN = {"folders": 9, "tables": 4, "registered": 2, "failed": 1}
+SCAN = {"folders": 9, "tables": 4, "registered": 2, "failed": 1, "changed": 3, "gone": 1, "captures": 2}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, int]]] = {
     "purge": (
         PURGED,
@@ -68,6 +68,12 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str,
     "orphan-files": ({}, {}, {}, {}),
     "connector-scan": ({"connector_id": ID}, SCAN, {"connector-id": ID, **SCAN}, SCAN),
     "plan": ({"plan_id": ID}, {}, {}, {}),
+    "capture-table": (
+        {"entry_id": ID},
+        {"snapshots": 3, "captured": 2, "problem": "1 of 3 snapshots are missing"},
+        {"table-id": ID, "snapshots": 3, "captured": 2, "problem": "1 of 3 snapshots are missing"},
+        {"snapshots": 3, "captured": 2},
+    ),
     "capture": (
         SNAPSHOT,
         {"files": 8, "stored": 2, "done": 5, "problem": "one is lost"},

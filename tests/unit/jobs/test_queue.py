@@ -73,7 +73,9 @@ def test_a_job_that_is_put_back_keeps_its_lock_and_its_groups_extend_it(bench: B
 
     queue, parts = bench.queue("whole", work, lock="table"), bench.queue("part", group, lock="table")
     # it renews by the clock of the machine
-    quick = JobQueue(bench.store, bench.clock, msgspec.structs.replace(parts.kind, lease_ms=300))
+    quick = JobQueue(
+        bench.store, bench.clock, msgspec.structs.replace(parts.kind, lease_ms=300, is_part=True)
+    )
     whole, other = bench.insert(queue), bench.insert(queue)
     assert queue.drain_once(max_jobs=1) == Drained(waiting=1)
     assert not is_free(bench)

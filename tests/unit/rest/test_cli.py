@@ -758,7 +758,8 @@ def test_connectors_jobs_and_plans_as_json(lake: Path) -> None:
     (plan,) = objects("table", "plan", "lake.orders")
     assert plan["files-by-metrics"] == 1
     assert objects("catalog", "list")[0]["name"] == "floecat"
-    assert objects("job", "list") == []
+    (captures,) = objects("job", "list")
+    assert (captures["kind"], captures["title"]) == ("capture-table", "lake.orders")
 
 
 def test_plans_are_explained(lake: Path) -> None:
@@ -1118,7 +1119,7 @@ def test_jobs_are_listed_cancelled_and_retried(lake: Path) -> None:
     assert listed() == [[str(job.id), "purge", "ns.orders", "queued", "0/5"]]
     assert listed("--kind", "connector-scan") == listed("--state", "failed") == []
     for option, known in (
-        ("kind", "statistics-file; did you mean purge?"),
+        ("kind", "connector-scan; did you mean purge?"),
         ("state", "queued, waiting, running, cancelling, succeeded, failed, cancelled"),
     ):
         unknown = one_error(run("job", "list", f"--{option}", "purged"), 2)

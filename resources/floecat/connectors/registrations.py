@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
@@ -12,7 +12,7 @@ from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, FloecatError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
-__all__ = ["RegistersTables", "TableRegistration", "TableRegistrations"]
+__all__ = ["FoundTable", "RegistersTables", "TableRegistration", "TableRegistrations"]
 
 
 class TableRegistration(msgspec.Struct, frozen=True):
@@ -30,6 +30,17 @@ class TableRegistration(msgspec.Struct, frozen=True):
     """Reason why the newest state of the table could not be read, if so."""
     format: str = "delta"
     """See `EntryRow.format`."""
+
+
+class FoundTable(NamedTuple):
+    """A table that a connector registered."""
+
+    entry_id: UUID
+    identifier: TableIdentifier
+    location: str
+    object_uuid: str
+    gone_at_ms: int | None
+    """Time since which the connector has not found it."""
 
 
 class RegistersTables(Protocol):
@@ -57,6 +68,14 @@ class RegistersTables(Protocol):
         """The tables of the catalog that are rooted at a normalized location."""
         ...
 
+    def of_connector(self, connector_id: UUID, /) -> Sequence[FoundTable]:
+        """The tables that a connector registered."""
+        ...
+
+    def set_gone(self, entry_ids: Sequence[UUID], gone_at_ms: int | None, /) -> None:
+        """Notes since when their connector has not found tables; `None` for found again."""
+        ...
+
 
 class TableRegistrations:
     """The formats whose tables can be registered by their location."""
@@ -67,6 +86,15 @@ class TableRegistrations:
     def known(self, call: Call, location: str) -> list[TableIdentifier]:
         """The tables of the catalog, of any of the formats, that are rooted at a normalized location."""
         return [table for format in self._formats.values() for table in format.known(call, location)]
+
+    def of_connector(self, connector_id: UUID) -> list[FoundTable]:
+        """The tables that a connector registered, of any of the formats."""
+        return [table for format in self._formats.values() for table in format.of_connector(connector_id)]
+
+    def set_gone(self, entry_ids: Sequence[UUID], gone_at_ms: int | None) -> None:
+        """See `RegistersTables.set_gone`."""
+        for format in self._formats.values():
+            format.set_gone(entry_ids, gone_at_ms)
 
     def takes(self, format: str) -> bool:
         """Whether tables of a format are registered by their location."""

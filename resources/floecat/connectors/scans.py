@@ -1,7 +1,8 @@
 """Scans, which register the tables that a connector finds, or follow those of another catalog.
 
-A scan never removes a table that it registered: one that vanished from storage stays in the catalog until it
-is dropped. What follows another catalog goes some time after it is gone there, see `following`.
+A scan never removes a table that it registered: one that vanished from storage is marked, and stays in the
+catalog until it is dropped. What follows another catalog goes some time after it is gone there, see
+`following`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from uuid import UUID
 
 import msgspec
@@ -24,12 +26,12 @@ from floecat.connectors.connector_service import SCAN_JOB, ConnectorService, des
 from floecat.connectors.followed_tables import Followed, FollowedTables
 from floecat.connectors.following import Difference, Following
 from floecat.connectors.one_at_a_time import OneAtATime
-from floecat.connectors.registrations import TableRegistration, TableRegistrations
-from floecat.connectors.scan_reports import CatalogTable, ConnectorScanReport, FailedTable
+from floecat.connectors.registering import Registering
+from floecat.connectors.registrations import TableRegistrations
+from floecat.connectors.scan_reports import ConnectorScanReport, FailedTable
 from floecat.connectors.spi import Connector, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.entries.calls import Call
 from floecat.errors import (
-    AlreadyExistsError,
     BadRequestError,
     FloecatError,
     StoreUnavailableError,
@@ -185,6 +187,7 @@ class ConnectorScans:
             connector = self._services.open(
                 call, row, self._looks_into(report, began_s, lambda: told(report.progress))
             )
+            registering = Registering(self._registrations, self._namespaces, self._clock, call, row)
             following = _following(self._followed, call, row, connector)
             for number, each in enumerate(connector.discover(), start=1):
                 self._check_bounds(number, began_s)
@@ -196,13 +199,12 @@ class ConnectorScans:
                     with part_of_work():
                         difference = following.compare(table, identifier)
                 else:
-                    is_here = self._registrations.known(call, table.location)
-                    difference = None if is_here else Difference.new(identifier, table)
+                    difference = registering.compare(table, identifier)
                 if difference is not None:
                     found.append(difference)
                     report.counts(difference.identifier, difference.address)
                 self._check_size(report)
-        for missing in () if following is None else following.missing():
+        for missing in chain(registering.missing(), () if following is None else following.missing()):
             found.append(missing)
             report.counts(missing.identifier, missing.address)
             self._check_size(report)
@@ -322,18 +324,19 @@ class ConnectorScans:
         connector = self._services.open(call, row, self._looks_into(report, began_s, tell))
         if not row.policy.takes_metadata:
             return
+        registering = Registering(self._registrations, self._namespaces, self._clock, call, row)
         following = _following(self._followed, call, row, connector)
         for number, found in enumerate(connector.discover(), start=1):
             self._check_bounds(number, began_s)
             tell()
             with part_of_work():
-                self._take(call, row, found, report, following, read=time.monotonic() < deadline)
+                read = time.monotonic() < deadline
+                self._take(row, found, report, registering, following, read=read)
             self._check_size(report)
-        if following is None:
-            return
         # what could not be read may still be there
         is_complete = all(failure.identifier is not None for failure in report.failed)
-        for each in following.finish(is_complete=is_complete):
+        followed = () if following is None else following.finish(is_complete=is_complete)
+        for each in chain(registering.finish(is_complete=is_complete), followed):
             if isinstance(each, Followed):
                 report.follows(each)
             else:
@@ -374,10 +377,10 @@ class ConnectorScans:
 
     def _take(
         self,
-        call: Call,
         row: ConnectorRow,
         found: object,
         report: ConnectorScanReport,
+        registering: Registering,
         following: Following | None,
         *,
         read: bool,
@@ -395,7 +398,7 @@ class ConnectorScans:
                 if followed is not None:
                     report.follows(followed)
                 return
-            self._take_table(call, row, identifier, table, report, read=read)
+            registering.take(table, identifier, report, read=read)
         except StoreUnavailableError:
             raise
         except FloecatError as error:
@@ -408,50 +411,6 @@ class ConnectorScans:
                 described_fault(error),
             )
             report.fails(FailedTable(location, _internal(error), identifier))
-
-    def _take_table(
-        self,
-        call: Call,
-        row: ConnectorRow,
-        identifier: TableIdentifier,
-        found: DiscoveredTable,
-        report: ConnectorScanReport,
-        *,
-        read: bool,
-    ) -> None:
-        known = self._registrations.known(call, found.location)
-        if not known:
-            try:
-                made = self._register(call, row, identifier, found, read=read)
-                report.registered.append(made)
-                report.counts(made.identifier, made.location, made.problem)
-            except AlreadyExistsError:
-                known = self._registrations.known(call, found.location)  # another scan was faster
-                if not known:
-                    raise
-        for before in known[:1]:
-            report.skipped.append(CatalogTable(before, found.location))
-            report.counts(before, found.location)
-
-    def _register(
-        self,
-        call: Call,
-        row: ConnectorRow,
-        identifier: TableIdentifier,
-        found: DiscoveredTable,
-        *,
-        read: bool,
-    ) -> TableRegistration:
-        registration = self._registrations.of(found.format)
-        self._namespaces.ensure(call, identifier.namespace)
-        return registration.register(
-            call,
-            identifier.namespace,
-            identifier.name,
-            found.location,
-            connector_id=row.id,
-            read=read,
-        )
 
     def _note(self, row: ConnectorRow, error: str | None) -> None:
         shown = None if error is None else error[:_MAX_ERROR_LENGTH]

@@ -6,13 +6,14 @@ swaps the entry, whose compare-and-set guards both.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 import sqlalchemy as sa
 
-from floecat.identifiers.namespace import Namespace
+from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import LIMIT, decode_texts
 from floecat.store.schema import delta_tables as _delta
@@ -21,6 +22,7 @@ from floecat.store.schema import namespaces as _namespaces
 
 __all__ = [
     "DeltaTableRow",
+    "FoundDeltaTable",
     "NamedDeltaTable",
     "at_location",
     "get",
@@ -28,7 +30,9 @@ __all__ = [
     "list_all",
     "note_problem",
     "note_state",
+    "of_connector",
     "publish",
+    "set_gone",
 ]
 
 _COLUMNS: Final = (
@@ -72,6 +76,25 @@ _LIST: Final = (
     .order_by(_delta.c.entry_id)
     .limit(LIMIT)
 )
+_OF_CONNECTOR: Final = (
+    sa.select(
+        _delta.c.entry_id,
+        _namespaces.c.levels,
+        _entries.c.name,
+        _delta.c.location,
+        _entries.c.object_uuid,
+        _delta.c.gone_at_ms,
+    )
+    .select_from(_named)
+    .where(_delta.c.connector_id == sa.bindparam("connector_id"), _delta.c.entry_id > sa.bindparam("after"))
+    .order_by(_delta.c.entry_id)
+    .limit(LIMIT)
+)
+_SET_GONE: Final = (
+    sa.update(_delta)
+    .where(_delta.c.entry_id == sa.bindparam("of_entry_id"))
+    .values(gone_at_ms=sa.bindparam("new_gone_at_ms"))
+)
 _PUBLISH: Final = (
     sa.update(_delta)
     .where(_delta.c.entry_id == sa.bindparam("of_entry_id"))
@@ -97,6 +120,7 @@ _NOTE_PROBLEM: Final = (
     .values(problem=sa.bindparam("new_problem"), checked_at_ms=sa.bindparam("new_checked_at_ms"))
 )
 _FIRST_ID: Final = UUID(int=0)
+_PAGE: Final = 1_000
 
 
 class DeltaTableRow(msgspec.Struct, frozen=True):
@@ -142,6 +166,17 @@ class NamedDeltaTable(msgspec.Struct, frozen=True):
     refreshed_at_ms: int | None
 
 
+class FoundDeltaTable(NamedTuple):
+    """A Delta table that a connector found."""
+
+    entry_id: UUID
+    identifier: TableIdentifier
+    location: str
+    object_uuid: str
+    gone_at_ms: int | None
+    """Time since which the connector has not found it."""
+
+
 def insert(conn: Connection, row: DeltaTableRow) -> None:
     """Inserts what goes with an entry, in the transaction that inserts the entry.
 
@@ -176,6 +211,26 @@ def list_all(conn: Connection, catalog_id: UUID, after: UUID | None, limit: int)
     """
     parameters = {"catalog_id": catalog_id, "after": after or _FIRST_ID, "limit": limit}
     return [_named_table(row) for row in conn.all(_LIST, parameters)]
+
+
+def of_connector(conn: Connection, connector_id: UUID) -> list[FoundDeltaTable]:
+    """The tables that a connector found, ordered by entry id, by 1,000 in a statement."""
+    found: list[FoundDeltaTable] = []
+    after = _FIRST_ID
+    while True:
+        page = conn.all(_OF_CONNECTOR, {"connector_id": connector_id, "after": after, "limit": _PAGE})
+        found += [
+            FoundDeltaTable(id, TableIdentifier(decode_texts(levels), name), *rest)
+            for id, levels, name, *rest in page
+        ]
+        if len(page) < _PAGE:
+            return found
+        after = found[-1].entry_id
+
+
+def set_gone(conn: Connection, entry_ids: Sequence[UUID], gone_at_ms: int | None) -> None:
+    """Writes that a connector does not find tables any more since a time; `None` for found again."""
+    conn.change_many(_SET_GONE, [{"of_entry_id": each, "new_gone_at_ms": gone_at_ms} for each in entry_ids])
 
 
 def publish(

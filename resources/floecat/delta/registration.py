@@ -7,12 +7,13 @@ cannot be read is in the catalog too: it is listed, and loading it reports what 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 import msgspec
 
 from floecat.auth.authorizer import Privilege
-from floecat.connectors.registrations import TableRegistration
+from floecat.connectors.registrations import FoundTable, TableRegistration
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_format import DeltaLoads
 from floecat.delta.delta_rows import DeltaTableRow
@@ -147,6 +148,15 @@ class RegisterDeltaService:
             for table in found
             if table.catalog_id == call.catalog.id
         ]
+
+    def of_connector(self, connector_id: UUID, /) -> list[FoundTable]:
+        """The tables that a connector found."""
+        with self._store.read() as conn:
+            return [FoundTable(*each) for each in delta_tables.of_connector(conn, connector_id)]
+
+    def set_gone(self, entry_ids: Sequence[UUID], gone_at_ms: int | None, /) -> None:
+        """See `delta_rows.set_gone`."""
+        self._store.run(lambda conn: delta_tables.set_gone(conn, entry_ids, gone_at_ms))
 
     def _prepare(
         self,

@@ -6,8 +6,9 @@ Iceberg metadata that is derived from that format's own log; it is brought up to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn, Protocol
+from uuid import UUID
 
 from floecat.entries.calls import Call
 from floecat.entries.lookup import Entry
@@ -132,3 +133,10 @@ class TurnedOffFormat:
     def known(self, _call: Call, _location: str, /) -> tuple[TableIdentifier, ...]:
         """No table: the service does not know how the format records them."""
         return ()
+
+    def of_connector(self, _connector_id: UUID, /) -> tuple[()]:
+        """No table, as `known`."""
+        return ()
+
+    def set_gone(self, _entry_ids: Sequence[UUID], _gone_at_ms: int | None, /) -> None:
+        """Changes nothing."""

@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Schema of all tables on PostgreSQL."""
 
-HEAD_REVISION: Final = "0cfd7f914ec7"
+HEAD_REVISION: Final = "c33a17f20340"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -342,6 +342,8 @@ delta_tables: Final = sa.Table(
     integer_column("generation"),
     integer_column("format_version", nullable=True),
     sa.Column("connector_id", sa.Uuid(), sa.ForeignKey("connectors.id", ondelete="SET NULL"), nullable=True),
+    # since when the connector has not found it
+    integer_column("gone_at_ms", nullable=True),
     text_column("problem", nullable=True),
     integer_column("checked_at_ms", nullable=True),
     integer_column("refreshed_at_ms", nullable=True),

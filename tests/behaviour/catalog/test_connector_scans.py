@@ -14,6 +14,7 @@ from floecat.connectors.registrations import TableRegistration
 from floecat.connectors.scan_reports import ConnectorScanReport
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
 from floecat.delta import delta_rows as delta_tables
+from floecat.delta.connector import DeltaConnector
 from floecat.entries.calls import Call, PageRequest
 from floecat.errors import (
     AlreadyExistsError,
@@ -521,3 +522,50 @@ def test_what_a_scan_would_add_is_a_difference(kernel: Kernel, call: Call, engin
     assert kernel.connectors.scans.compare(call, "lake") == [difference]
     kernel.connectors.scans.scan(call, "lake")
     assert kernel.connectors.scans.compare(call, "lake") == []
+
+
+def test_what_is_gone_from_storage_is_marked_and_stays(
+    kernel: Kernel, call: Call, engine: SetEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in ("kept", "moved"):
+        delta_log(kernel, f"delta/{path}")
+    connect(kernel, call)
+    scans = kernel.connectors.scans
+    assert [each.change for each in scans.scan(call, "lake").changed] == []
+    folder = Path(kernel.settings.warehouse_location.removeprefix("file://")) / "delta/moved"
+    elsewhere = folder.rename(folder.parent.parent / "elsewhere")
+    for _ in range(2):
+        report = scans.scan(call, "lake")
+        assert [(each.change, str(each.identifier)) for each in report.changed] == [("gone", "lake.moved")]
+        assert report.progress == ScanProgress(folders=2, tables=1, gone=1)
+    [difference] = scans.compare(call, "lake")
+    assert (str(difference.identifier), difference.reason) == ("lake.moved", "gone there")
+    assert difference.since_ms is not None
+    [state] = kernel.connectors.connectors.states()
+    assert state.gone == 1
+    # a search that could not read all says nothing of what it did not find
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            DeltaConnector, "discover", lambda _self: iter([UnreadablePlace("x", FileMissingError("y"))])
+        )
+        assert scans.scan(call, "lake").changed == []
+    assert names(kernel, call, "lake") == ["kept", "moved"]
+    elsewhere.rename(folder)
+    assert scans.scan(call, "lake").changed == scans.compare(call, "lake") == []
+    [state] = kernel.connectors.connectors.states()
+    assert state.gone == 0
+
+
+def test_a_second_scan_of_registered_tables_costs_no_statement_a_table(
+    kernel: Kernel, call: Call, engine: SetEngine
+) -> None:
+    connect(kernel, call)
+    counts = []
+    for tables in (1, 6):
+        for number in range(tables):
+            delta_log(kernel, f"delta/t{number}")
+        kernel.connectors.scans.scan(call, "lake")
+        with kernel.store.count_statements() as counter:
+            assert len(kernel.connectors.scans.scan(call, "lake").skipped) == tables
+        counts.append(counter.statements)
+    assert counts[0] == counts[1]

@@ -14,6 +14,7 @@ from floecat.store.catalogs.connectors import connectors_table as _connectors
 from floecat.store.database.connections import Connection
 from floecat.store.database.statements import can_exist, decode_texts, encode_texts
 from floecat.store.schema import catalogs as _catalogs
+from floecat.store.schema import delta_tables as _delta
 from floecat.store.schema import entries as _entries
 from floecat.store.schema import id_column, integer_column, metadata, name_column, text_column
 from floecat.store.schema import namespaces as _namespaces
@@ -132,7 +133,7 @@ _NOTE_PROBLEM: Final = (
 
 
 def _number(column: sa.Column[Any]) -> sa.ScalarSelect[int]:
-    of_connector = followed_table.c.connector_id == _connectors.c.id
+    of_connector = column.table.c.connector_id == _connectors.c.id
     return sa.select(sa.func.count(column)).where(of_connector).scalar_subquery()
 
 
@@ -143,7 +144,7 @@ _COUNTS: Final = (
         _connectors.c.last_error,
         _number(followed_table.c.entry_id),
         _number(followed_table.c.problem),
-        _number(followed_table.c.gone_at_ms),
+        _number(followed_table.c.gone_at_ms) + _number(_delta.c.gone_at_ms),
     )
     .select_from(_connectors.join(_catalogs, _catalogs.c.id == _connectors.c.catalog_id))
     .where(_connectors.c.enabled)
@@ -291,7 +292,7 @@ def note_problem(conn: Connection, entry_id: UUID, problem: str | None, differs_
 def counts(conn: Connection) -> list[tuple[str, str, str | None, int, int, int]]:
     """Enabled connectors of all catalogs: catalog, name, last error, and numbers of followed entries.
 
-    The numbers are of all, of those with a problem, and of those that are gone.
+    The numbers are of all, of those with a problem, and of those that are gone, registered ones among them.
     """
     return sorted(tuple(row) for row in conn.all(_COUNTS, {}))
 

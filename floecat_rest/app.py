@@ -68,7 +68,9 @@ from floecat_rest.management.connectors import (
     ConnectorDifferencesController,
     ConnectorScanController,
     ConnectorsController,
+    ConnectorStartController,
     ConnectorValidationController,
+    ReconcileSettingsController,
 )
 from floecat_rest.management.health import HealthController, MetricsPageController
 from floecat_rest.management.job_metrics import count_purge
@@ -76,6 +78,7 @@ from floecat_rest.management.jobs import (
     CancelJobController,
     JobController,
     JobsController,
+    JobTreeController,
     RetryJobController,
 )
 from floecat_rest.management.marks import PROTECTIONS, DefinerController
@@ -163,9 +166,12 @@ CONTROLLERS: list[ControllerRouterHandler] = [
     ConnectorController,
     ConnectorDifferencesController,
     ConnectorScanController,
+    ConnectorStartController,
     ConnectorValidationController,
+    ReconcileSettingsController,
     JobsController,
     JobController,
+    JobTreeController,
     RetryJobController,
     CancelJobController,
     PurgesController,

@@ -67,6 +67,9 @@ _PLACES: Final = {
         "app",
         "Connectors: locations outside the catalog that are scanned for tables.",
     ),
+    "reconcile": _Place(
+        "jobs.reconcile", "app", "Scans of connectors with all captures that they ask for, as trees of jobs."
+    ),
     "authority": _Place(
         "catalogs.authority",
         "app",

@@ -10,7 +10,7 @@ from pydantic import PrivateAttr
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from floecat.connectors.scans import ConnectorScans
+    from floecat.connectors.scan_jobs import ScanJobs
     from floecat.delta.refresh.pipeline import DeltaPipeline
     from floecat.events.catalog_events import CatalogEvents
     from floecat.events.lost_files import LostFiles
@@ -59,9 +59,9 @@ class KernelResource(dg.ConfigurableResource[None]):
         """
         return self.open().delta.pipeline()
 
-    def connector_scans(self) -> ConnectorScans:
+    def connector_scans(self) -> ScanJobs:
         """Scans for tables; raises what `open` raises."""
-        return self.open().connectors.scans
+        return self.open().connectors.jobs
 
     def now_ms(self) -> int:
         """The time, in ms since 1970; raises what `open` raises."""

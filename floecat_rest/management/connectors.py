@@ -5,11 +5,14 @@ from __future__ import annotations
 from litestar import delete, get, post
 from litestar.params import RawBody
 
+from floecat.connectors.scan_jobs import ReconcileSettings
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.jobs.operations import check_wait
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.request_log import request_id_of
 from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.controllers import ManagementController, listed_size
+from floecat_rest.management.job_wire import JobResponse, job_response
 from floecat_rest.management.wire import (
     AdoptedResponse,
     AdoptRequest,
@@ -18,6 +21,7 @@ from floecat_rest.management.wire import (
     ListConnectorsResponse,
     ListDifferencesResponse,
     ScanResponse,
+    StartScanRequest,
     UpdateConnectorRequest,
     ValidationResponse,
     ValidationStep,
@@ -32,8 +36,10 @@ __all__ = [
     "ConnectorController",
     "ConnectorDifferencesController",
     "ConnectorScanController",
+    "ConnectorStartController",
     "ConnectorValidationController",
     "ConnectorsController",
+    "ReconcileSettingsController",
 ]
 
 _CONNECTORS = "/management/v1/catalogs/{catalog:str}/connectors"
@@ -126,6 +132,36 @@ class ConnectorScanController(ManagementController):
         """Scans now, registers new tables, and reports the outcome of each."""
         report = request.kernel.connectors.scans.scan(request.call(), path_name(request, "connector"))
         return scan_response(report, request_id_of(request.scope))
+
+
+class ConnectorStartController(ManagementController):
+    """Scans behind the requests."""
+
+    path = f"{_CONNECTOR}/start"
+
+    @post(operation_id="startScan", status_code=200, sync_to_thread=True)
+    def start_scan(self, request: CatalogRequest, body: RawBody) -> JobResponse:
+        """Has the connector scanned, waits for it, and answers the job, which goes on if it takes longer.
+
+        A scan that is open already is that job, so a request that is sent again is harmless.
+        """
+        sent = request.read(body or b"{}", StartScanRequest)
+        call, kernel = request.call(), request.kernel
+        # refused from a minute on; the largest numbers have no milliseconds
+        wait_ms = check_wait(round(max(-1.0, min(sent.wait_seconds, 1e6)) * 1000))
+        started = kernel.connectors.jobs.start(call, path_name(request, "connector"), full=sent.full)
+        return job_response(kernel.jobs.wait(call, started.id, wait_ms))
+
+
+class ReconcileSettingsController(ManagementController):
+    """Settings of scans and captures."""
+
+    path = "/management/v1/catalogs/{catalog:str}/reconcile-settings"
+
+    @get(operation_id="loadReconcileSettings", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def load_settings(self, request: CatalogRequest) -> ReconcileSettings:
+        """What is set for scans of connectors and their captures, or is the default."""
+        return request.kernel.connectors.jobs.settings(request.call())
 
 
 class ConnectorValidationController(ManagementController):

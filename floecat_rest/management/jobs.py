@@ -18,7 +18,13 @@ from floecat_rest.management.controllers import (
 )
 from floecat_rest.management.job_wire import JobResponse, ListJobsResponse, job_response
 
-__all__ = ["CancelJobController", "JobController", "JobsController", "RetryJobController"]
+__all__ = [
+    "CancelJobController",
+    "JobController",
+    "JobTreeController",
+    "JobsController",
+    "RetryJobController",
+]
 
 _JOBS = "/management/v1/catalogs/{catalog:str}/jobs"
 _JOB = f"{_JOBS}/{{job:str}}"
@@ -74,15 +80,27 @@ class JobController(ManagementController):
         return job_response(request.kernel.jobs.get(request.call(), path_id(request, "job", "Job")))
 
 
+class JobTreeController(ManagementController):
+    """A job with all below it."""
+
+    path = f"{_JOB}/tree"
+
+    @get(operation_id="loadJobTree", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
+    def load_job_tree(self, request: CatalogRequest) -> JobResponse:
+        """The job, those that belong to it, and all below them; at most 10,000, level by level."""
+        return job_response(request.kernel.jobs.tree(request.call(), path_id(request, "job", "Job")))
+
+
 class RetryJobController(ManagementController):
     """Jobs that are worked on again."""
 
     path = f"{_JOB}/retry"
 
     @post(operation_id="retryJob", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
-    def retry_job(self, request: CatalogRequest) -> JobResponse:
-        """Makes a job due now that failed for good or was cancelled."""
-        return job_response(request.kernel.jobs.retry(request.call(), path_id(request, "job", "Job")))
+    def retry_job(self, request: CatalogRequest, parts: FromQuery[bool] = False) -> JobResponse:
+        """Makes a job due now that failed for good or was cancelled; with `parts` also those below it."""
+        retried = request.kernel.jobs.retry(request.call(), path_id(request, "job", "Job"), parts=parts)
+        return job_response(retried)
 
 
 class CancelJobController(ManagementController):
@@ -92,6 +110,6 @@ class CancelJobController(ManagementController):
 
     @post(operation_id="cancelJob", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def cancel_job(self, request: CatalogRequest, force: FromQuery[bool] = False) -> JobResponse:
-        """Cancels a job with those that it waits for; with `force` also a purge that has begun."""
+        """Cancels a job and all below it; with `force` also a purge that has begun."""
         cancelled = request.kernel.jobs.cancel(request.call(), path_id(request, "job", "Job"), force=force)
         return job_response(cancelled)

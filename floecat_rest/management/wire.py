@@ -78,6 +78,15 @@ class Identifier(msgspec.Struct):
         return cls(identifier.namespace, identifier.name)
 
 
+class StartScanRequest(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """A scan behind the requests."""
+
+    full: bool = False
+    """Read and capture everything again, whatever the policy says."""
+    wait_seconds: float = 10
+    """Longest time to wait, at most 60; the scan goes on if it takes longer."""
+
+
 class Problem(msgspec.Struct):
     """An error, as in an error response."""
 

@@ -44,6 +44,7 @@ from floecat_rest.management.wire import (
     CreateConnectorRequest,
     ExplainRequest,
     RegisterRequest,
+    StartScanRequest,
     UpdateConnectorRequest,
 )
 from floecat_rest.openapi.gravitino_operations import GRAVITINO_OPERATIONS
@@ -217,9 +218,12 @@ OPERATIONS: Final[Mapping[str, OperationNotes]] = {
         UpdateConnectorRequest, {"interval": "PT30M"}, errors=_NO_CONNECTOR, replays=True
     ),
     "scanConnector": OperationNotes(errors=_NO_CONNECTOR),
+    "startScan": OperationNotes(StartScanRequest, {"full": True, "wait-seconds": 0}, errors=_NO_CONNECTOR),
+    "loadReconcileSettings": OperationNotes(errors={404: "The catalog does not exist."}),
     "validateConnector": OperationNotes(errors=_NO_CONNECTOR),
     "listJobs": OperationNotes(errors={404: "The catalog or the parent does not exist."}),
     "loadJob": OperationNotes(errors=_NO_JOB),
+    "loadJobTree": OperationNotes(errors=_NO_JOB),
     "retryJob": OperationNotes(
         errors=_NO_JOB | {409: "The job is not in a state to be retried, or another open one does the same."}
     ),

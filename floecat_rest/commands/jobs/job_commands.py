@@ -31,6 +31,8 @@ __all__ = [
     "Columns",
     "ForceOption",
     "IdArgument",
+    "IdsArgument",
+    "IntervalOption",
     "JobCommands",
     "StateOption",
     "counted",
@@ -45,7 +47,7 @@ StateOption = Annotated[
     typer.Option("--state", help="Only those in this state, as this list shows it; repeatable."),
 ]
 IdArgument = Annotated[UUID, typer.Argument(metavar="ID", help="As the list shows it.")]
-_IdsArgument = Annotated[
+IdsArgument = Annotated[
     list[UUID] | None, typer.Argument(metavar="ID", help="As the list shows them. Default: all open.")
 ]
 _TableOption = Annotated[
@@ -57,7 +59,7 @@ _TableOption = Annotated[
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Also a purge that has begun; it stops before its next batch.")
 ]
-_IntervalOption = Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between looks.")]
+IntervalOption = Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between looks.")]
 
 
 def counted(job: Any) -> str:
@@ -185,9 +187,9 @@ class JobCommands:
         def watch(
             kernel: Kernel,
             call: Call,
-            ids: _IdsArgument = None,
+            ids: IdsArgument = None,
             *,
-            interval_s: _IntervalOption = 1.0,
+            interval_s: IntervalOption = 1.0,
             as_json: JsonOption = False,
         ) -> None:
             jobs = self._jobs(kernel)

@@ -12,6 +12,7 @@ from floecat.connectors.followed_format import FOLLOWED, FollowedFormat
 from floecat.connectors.followed_tables import DropTable, FollowedTables
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
+from floecat.connectors.scan_jobs import ScanJobs
 from floecat.connectors.scans import ConnectorScans
 from floecat.connectors.validation import ConnectorTrial
 from floecat.credentials.secrets import Encryption
@@ -29,6 +30,7 @@ class ConnectorServices:
 
     connectors: ConnectorService
     scans: ConnectorScans
+    jobs: ScanJobs
     trial: ConnectorTrial
     adoption: Adoption
 
@@ -73,7 +75,6 @@ def open_connectors(
     scans = ConnectorScans(
         parts.store,
         parts.clock,
-        catalog.catalogs,
         connectors,
         catalog.namespaces,
         registrations,
@@ -82,6 +83,8 @@ def open_connectors(
         reading_s=settings.gateway.delta_compat.wait.seconds,
         limits=settings.limits,
     )
-    background.jobs.add(scans.kind)
+    scan_jobs = ScanJobs(parts.store, parts.clock, catalog.catalogs, connectors, scans, settings)
+    background.jobs.add(scan_jobs.kind)
+    background.add(stop=scan_jobs.stop)
     trial = ConnectorTrial(connectors, registrations)
-    return ConnectorServices(connectors, scans, trial, Adoption(parts, connectors, followed))
+    return ConnectorServices(connectors, scans, scan_jobs, trial, Adoption(parts, connectors, followed))

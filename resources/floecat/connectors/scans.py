@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import chain
 from uuid import UUID
 
 import msgspec
 
 from floecat.auth.authorizer import Privilege
-from floecat.catalog.catalogs import CatalogService
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
 from floecat.connectors.captures import AskForCaptures, ScanCaptures
 from floecat.connectors.connector_info import ScanProgress
-from floecat.connectors.connector_service import SCAN_JOB, ConnectorService, described_fault
+from floecat.connectors.connector_service import ConnectorService, described_fault
 from floecat.connectors.followed_tables import Followed, FollowedTables
 from floecat.connectors.following import Difference, Following
 from floecat.connectors.one_at_a_time import OneAtATime
@@ -34,25 +32,24 @@ from floecat.entries.calls import Call
 from floecat.errors import (
     BadRequestError,
     FloecatError,
+    ForbiddenError,
+    NotAuthorizedError,
+    NotFoundError,
+    SettingsError,
     StoreUnavailableError,
     UnprocessableError,
 )
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.jobs.descriptions import JobInfo
-from floecat.jobs.kinds import Backoff, JobKind
-from floecat.jobs.queue import JobQueue
-from floecat.jobs.running_job import JobCancelledError, RunningJob, WorkerStoppedError
+from floecat.jobs.kinds import Backoff
+from floecat.jobs.running_job import JobCancelledError, WorkerStoppedError
 from floecat.settings.limits import LimitSettings
 from floecat.store.catalogs import connectors
 from floecat.store.catalogs.connectors import ConnectorRow
-from floecat.store.database.engine import Connection, Store
-from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.jobs import jobs
-from floecat.store.jobs.jobs import JobRow
+from floecat.store.database.engine import Store
 from floecat.store.jobs.leases import LeaseLostError
 from floecat.working_memory import part_of_work
 
-__all__ = ["ConnectorScans", "ScanInfo"]
+__all__ = ["ConnectorScans"]
 
 _log = logging.getLogger(__name__)
 
@@ -61,40 +58,32 @@ _DUE_AT_ONCE = 100
 _RETRY_AFTER_S = 60
 _PRINCIPAL = "connector"
 _LEASE_MS = 60_000
-_MAX_ATTEMPTS = 5
+_MAX_ATTEMPTS = 8
+_BACKOFF = Backoff(base_ms=500, max_ms=30_000)
+_POLL_S = 0.1
+_LASTING = (
+    BadRequestError,
+    ForbiddenError,
+    NotAuthorizedError,
+    NotFoundError,
+    SettingsError,
+    UnprocessableError,
+)
+"""Errors of a scan that another try would meet again: a login that is refused, a bound that is reached."""
 _RETENTION_MS = 7 * 86_400_000
 
 
-class _ScanPayload(msgspec.Struct, frozen=True):
-    connector_id: UUID
-
-
-class ScanInfo(JobInfo, frozen=True, kw_only=True):
-    """A scheduled scan as operators see it."""
-
-    connector_id: UUID
-    folders: int
-    tables: int
-    registered: int
-    changed: int
-    gone: int
-    failed: int
-    captures: int
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """See `ScanProgress`."""
-        return {name: getattr(self, name) for name in ScanProgress.__struct_fields__}
-
-
 class ConnectorScans:
-    """Runs connectors."""
+    """Runs connectors. Their jobs are in `scan_jobs`.
+
+    Attributes:
+        turns: each account has one at a time that somebody asked for.
+    """
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
-        catalogs: CatalogService,
         services: ConnectorService,
         namespaces: NamespaceService,
         registrations: TableRegistrations,
@@ -108,7 +97,6 @@ class ConnectorScans:
 
         Args:
             store: where connectors are kept.
-            catalogs: finds the catalogs of scheduled scans.
             services: opens connectors.
             namespaces: creates the namespaces of the tables.
             registrations: register tables.
@@ -120,7 +108,6 @@ class ConnectorScans:
         """
         self._store = store
         self._clock = clock
-        self._catalogs = catalogs
         self._services = services
         self._namespaces = namespaces
         self._registrations = registrations
@@ -128,18 +115,9 @@ class ConnectorScans:
         self._ask_for_captures = ask_for_captures
         self._reading_s = reading_s
         self._limits = limits
-        self._turns = OneAtATime(
+        self.turns = OneAtATime(
             "Another scan of a connector is under way: wait for its end, or leave it to the schedule",
             retry_after_s=_RETRY_AFTER_S,
-        )
-        self.kind = JobKind(
-            name=SCAN_JOB,
-            work=self._work,
-            lease_ms=_LEASE_MS,
-            max_attempts=_MAX_ATTEMPTS,
-            backoff=Backoff(),
-            retention_ms=_RETENTION_MS,
-            describe=_describe,
         )
 
     def scan(
@@ -159,8 +137,8 @@ class ConnectorScans:
             StoreUnavailableError: the store does not answer.
         """
         row = self._services.find(call, name, Privilege.MANAGE_CONNECTORS)
-        with self._turns.of(call.catalog.account_id):
-            return self._scan(msgspec.structs.replace(call, request=None), row, told)
+        with self.turns.of(call.catalog.account_id):
+            return self.run(msgspec.structs.replace(call, request=None), row, told)
 
     def compare(
         self, call: Call, name: str, told: Callable[[ScanProgress], None] = lambda _progress: None
@@ -183,7 +161,7 @@ class ConnectorScans:
             raise BadRequestError(f"Connector {name} only captures: there is nothing to compare")
         report, began_s = _report(call, row), time.monotonic()
         found: list[Difference] = []
-        with self._turns.of(call.catalog.account_id):
+        with self.turns.of(call.catalog.account_id):
             connector = self._services.open(
                 call, row, self._looks_into(report, began_s, lambda: told(report.progress))
             )
@@ -210,89 +188,24 @@ class ConnectorScans:
             self._check_size(report)
         return found
 
-    def is_due(self, now_ms: int) -> bool:
-        """Whether the scheduled scan of a connector is due at a time.
-
-        Raises:
-            StoreUnavailableError: the store does not answer.
-        """
-        with self._store.read() as conn:
-            return bool(connectors.due(conn, now_ms, 1))
-
-    def scan_due(self) -> Iterator[ConnectorScanReport]:
-        """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
-
-        Raises:
-            StoreUnavailableError: the store does not answer.
-        """
-        self._enqueue_due()
-        queue = JobQueue(self._store, self._clock, self.kind)
-        while rows := queue.claim():
-            reports: list[ConnectorScanReport] = []
-            queue.work_on(rows[0], work=partial(self._work, told=reports.append))
-            yield from reports
-
-    def _enqueue_due(self) -> None:
-        """Inserts a job for each scan that is due, and sets its next one, in one transaction.
-
-        So a scan whose process dies is done again, and none is done twice.
-        """
-        now_ms = self._clock.now_ms()
-        with self._store.read() as conn:
-            due = connectors.due(conn, now_ms, _DUE_AT_ONCE)
-        for row in due:
-            account_id = self._catalogs.by_id(row.catalog_id).account_id
-
-            def enqueue(conn: Connection, row: ConnectorRow = row, account_id: UUID = account_id) -> None:
-                if connectors.claim(conn, row, now_ms + row.interval_ms):
-                    jobs.insert(conn, self._job(row, account_id, now_ms))
-
-            try:
-                self._store.run(enqueue)
-            except DuplicateKeyError:
-                # its scan before is still open, and the connector stays due until that one has ended
-                _log.info("connector %s is still being scanned", row.name)
-
-    def _job(self, row: ConnectorRow, account_id: UUID, now_ms: int) -> JobRow:
-        return self.kind.new_job(
-            account_id=account_id,
-            catalog_id=row.catalog_id,
-            title=row.name,
-            subject=str(row.id),
-            resource=row.location,
-            payload=_ScanPayload(row.id),
-            created_by=_PRINCIPAL,
-            now_ms=now_ms,
-            dedup_key=str(row.id),
-        )
-
-    def _work(
-        self, job: RunningJob, told: Callable[[ConnectorScanReport], None] = lambda _report: None
-    ) -> str | None:
-        connector_id = msgspec.json.decode(job.row.payload, type=_ScanPayload).connector_id
-        with self._store.read() as conn:
-            row = connectors.get(conn, connector_id)
-        if row is None:
-            return "the connector was deleted"
-        catalog = self._catalogs.by_id(row.catalog_id)
-        # the principal that created the connector was asked then; a schedule has none
-        call = Call.of_service(_PRINCIPAL, catalog)
-
-        def note(progress: ScanProgress) -> None:
-            job.progress = msgspec.structs.asdict(progress)
-            job.check()
-
-        report = self._scan(call, row, note, job.row.id)
-        told(report)
-        return report.summary
-
-    def _scan(
+    def run(
         self,
         call: Call,
         row: ConnectorRow,
         told: Callable[[ScanProgress], None],
         job_id: UUID | None = None,
     ) -> ConnectorScanReport:
+        """Scans a connector.
+
+        Args:
+            call: who scans.
+            told: called with each place and each table.
+            job_id: the job of the scan.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+            LeaseLostError, JobCancelledError, WorkerStoppedError: as `told` raises them.
+        """
         report = _report(call, row)
         captures = ScanCaptures(self._store, self._ask_for_captures, row, job_id)
 
@@ -425,12 +338,6 @@ def _following(
     followed: FollowedTables, call: Call, row: ConnectorRow, connector: Connector
 ) -> Following | None:
     return Following(followed, call, row, connector) if isinstance(connector, LoadsTables) else None
-
-
-def _describe(row: JobRow, children: Sequence[JobInfo] | None) -> ScanInfo:
-    progress = msgspec.json.decode(row.progress, type=ScanProgress)
-    connector_id = msgspec.json.decode(row.payload, type=_ScanPayload).connector_id
-    return ScanInfo.of(row, children, connector_id=connector_id, **msgspec.structs.asdict(progress))
 
 
 def _checked(found: object) -> DiscoveredTable:

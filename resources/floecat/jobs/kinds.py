@@ -88,6 +88,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     describe: Describe = JobInfo.of
     is_irreversible: bool = False
     """Whether its work cannot be undone: one that has begun is cancelled by force alone."""
+    is_retried_anew: bool = False
+    """Whether a job that is retried forgets how far it was."""
     ended: Ended | None = None
     """Called by the worker that ended a job, with the state and the error; must not raise."""
     turns: Turns = msgspec.field(default_factory=Turns)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, Generic, TypeVar, cast
 from uuid import UUID
@@ -16,18 +17,22 @@ from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import JobKind
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.jobs import job_claims, jobs, leases
+from floecat.store.jobs import job_claims, job_trees, jobs, leases
 from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobFilter, JobRow
 from floecat.suggestions import did_you_mean, nearest
 from floecat.working_memory import take_memory
 
-__all__ = ["JobOperations"]
+__all__ = ["LONGEST_WAIT_MS", "JobOperations", "check_wait"]
 
 _STATES: Final = (*OPEN_STATES, *FINISHED_STATES)
 SETTLED_MS = 1_000
 """Age of ended jobs that are surely in the store: a transaction that commits later has a later time."""
 
 _MOST_CHILDREN: Final = 10_000
+_ROW_BYTES: Final = 1_000
+_POLL_S: Final = 0.05
+LONGEST_WAIT_MS: Final = 60_000
+"""Longest time that a request waits for a job."""
 
 I = TypeVar("I", bound=JobInfo)  # noqa: E741
 
@@ -154,8 +159,50 @@ class JobOperations(Generic[I]):
         """A job as it is listed, or with those that it waits for."""
         return cast("I", self.known[row.kind].describe(row, children))
 
-    def retry(self, call: Call, job_id: UUID) -> I:
+    def tree(self, call: Call, job_id: UUID) -> I:
+        """A job with all jobs below it, at most 10,000, level by level.
+
+        Raises:
+            ForbiddenError: the principal may not read jobs.
+            NotFoundError: there is no such job in the catalog.
+            WorkingMemoryError: others held the memory all the time.
+        """
+        row = self._row(call, job_id)
+        with self._store.read() as conn:
+            below = job_trees.below(conn, job_id, _MOST_CHILDREN)
+        take_memory(sum(len(each.payload) + len(each.progress) + _ROW_BYTES for each in below))
+        children: dict[UUID, list[JobInfo]] = {}
+        # from below, so that each finds those that belong to it
+        for each in reversed(below):
+            if each.parent_id is not None and each.kind in self.known:
+                own = children.pop(each.id, [])[::-1]
+                children.setdefault(each.parent_id, []).append(self.known[each.kind].describe(each, own))
+        return self.describe(row, children.get(job_id, [])[::-1])
+
+    def wait(self, call: Call, job_id: UUID, wait_ms: int, told: Callable[[I], None] | None = None) -> I:
+        """Waits until a job has ended, or for some time, and gives it as it is then.
+
+        Args:
+            wait_ms: how long to wait, at most a minute.
+            told: called with the job now and then.
+
+        Raises:
+            ForbiddenError, NotFoundError: as `get`.
+            BadRequestError: `wait_ms` is negative, or longer than a minute.
+        """
+        check_wait(wait_ms)
+        deadline = time.monotonic() + wait_ms / 1000
+        while (job := self.get(call, job_id)).is_open and time.monotonic() < deadline:
+            if told is not None:
+                told(job)
+            time.sleep(_POLL_S)
+        return job
+
+    def retry(self, call: Call, job_id: UUID, *, parts: bool = False) -> I:
         """Makes a failed or cancelled job due now.
+
+        Args:
+            parts: whether jobs below it that failed or were cancelled are due, too, also if it succeeded.
 
         Raises:
             ForbiddenError: the principal may not read and manage jobs.
@@ -163,18 +210,26 @@ class JobOperations(Generic[I]):
             ConflictError: it is in another state, or another job does the same.
         """
         row = self._managed(call, job_id)
+
+        def retry(conn: Connection) -> bool:
+            now_ms = self._clock.now_ms()
+            anew = [kind.name for kind in self.known.values() if kind.is_retried_anew]
+            below = job_trees.retry_below(conn, job_id, now_ms, anew) if parts else 0
+            return jobs.retry(conn, job_id, now_ms, anew) or below > 0
+
         try:
-            done = self._store.run(lambda conn: jobs.retry(conn, job_id, self._clock.now_ms()))
+            done = self._store.run(retry)
         except DuplicateKeyError:
             raise ConflictError(
                 f"{self._noun} {job_id} cannot be retried: another open job does the same"
             ) from None
         if not done:
-            raise ConflictError(f"{self._noun} {job_id} cannot be retried: it is {row.state}")
+            more = ", and nothing below it failed" if parts else ""
+            raise ConflictError(f"{self._noun} {job_id} cannot be retried: it is {row.state}{more}")
         return self.get(call, job_id)
 
     def cancel(self, call: Call, job_id: UUID, *, force: bool = False) -> I:
-        """Cancels a job; one that is being worked on stops before its next step.
+        """Cancels a job and all below it; what is being worked on stops before its next step.
 
         Args:
             force: cancels one that has begun, too, if that cannot be undone.
@@ -201,7 +256,7 @@ class JobOperations(Generic[I]):
         Returns:
             False if it is finished, being cancelled, or in another state than wanted.
         """
-        cancel = jobs.cancel_unstarted if unstarted else jobs.cancel
+        cancel = jobs.cancel_unstarted if unstarted else job_trees.cancel
         lock = self.kinds[row.kind].lock_of(row.subject)
 
         def work(conn: Connection) -> bool:
@@ -314,6 +369,17 @@ class JobOperations(Generic[I]):
         row = self._row(call, job_id)
         call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
         return row
+
+
+def check_wait(wait_ms: int) -> int:
+    """Refuses a time to wait for a job that is negative, or longer than a minute.
+
+    Raises:
+        BadRequestError: see above.
+    """
+    if not 0 <= wait_ms <= LONGEST_WAIT_MS:
+        raise BadRequestError(f"Invalid wait: must be between 0 and {LONGEST_WAIT_MS // 1000} s")
+    return wait_ms
 
 
 def _require_known(what: str, given: Sequence[str], known: Collection[str]) -> None:

@@ -358,8 +358,8 @@ class TestSchedule:
         delta_log(kernel, "delta/d")
         connect(kernel, call, "on")
         connect(kernel, call, "off", enabled=False)
-        assert [report.connector for report in kernel.connectors.scans.scan_due()] == ["on"]
-        assert list(kernel.connectors.scans.scan_due()) == []
+        assert [report.connector for report in kernel.connectors.jobs.scan_due()] == ["on"]
+        assert list(kernel.connectors.jobs.scan_due()) == []
         assert names(kernel, call, "on") == ["d"]
         row = kernel.connectors.connectors.load(call, "on")
         assert row.next_scan_at_ms > row.created_at_ms + row.interval_ms - 1
@@ -378,12 +378,12 @@ class TestSchedule:
         with monkeypatch.context() as patch:
             patch.setattr(kernel.delta.registration, "register", die)
             with pytest.raises(DiedError):
-                list(kernel.connectors.scans.scan_due())
+                list(kernel.connectors.jobs.scan_due())
         (job,) = job_rows(kernel, call, "connector-scan")
         assert (job.state, job.title, job.attempts) == ("running", "on", 1)
         assert kernel.connectors.connectors.load(call, "on").running_scan == ScanProgress()
         assert [row.running_scan for row in kernel.connectors.connectors.list(call)] == [None]
-        assert list(kernel.connectors.scans.scan_due()) == []
+        assert list(kernel.connectors.jobs.scan_due()) == []
         # its lease and its back-off are over
         with kernel.store.write() as conn:
             assert job_claims.put_back(
@@ -394,7 +394,7 @@ class TestSchedule:
                 error="died",
                 retry_at_ms=0,
             )
-        assert [report.connector for report in kernel.connectors.scans.scan_due()] == ["on"]
+        assert [report.connector for report in kernel.connectors.jobs.scan_due()] == ["on"]
         assert names(kernel, call, "on") == ["d"]
         ended = kernel.jobs.get(call, job.id)
         assert ended.state == "succeeded"
@@ -417,7 +417,7 @@ class TestSchedule:
             row = connectors.find(conn, call.catalog.id, "first")
             assert row is not None
             connectors.update(conn, msgspec.structs.replace(row, options={"bad": "1"}), 1)
-        reports = {report.connector: report for report in kernel.connectors.scans.scan_due()}
+        reports = {report.connector: report for report in kernel.connectors.jobs.scan_due()}
         assert isinstance(reports["first"].error, BadRequestError)
         assert registered(reports["second"]) == ["second.d"]
 

@@ -317,6 +317,7 @@ def _operations() -> list[Operation]:
         op("connectors.trial.run", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op("connectors.scans.scan", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op("connectors.scans.compare", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
+        op("connectors.jobs.settings", (), ((P.READ_CONNECTORS, CATALOG),)),
         op("connectors.connectors.drop", ("k",), ((P.MANAGE_CONNECTORS, CATALOG),)),
         op(
             "catalog.changes.update",
@@ -329,6 +330,8 @@ def _operations() -> list[Operation]:
         op("statistics.captures.list", (), ((P.READ_JOBS, CATALOG),)),
         op("statistics.captures.page", ((), None, None, 10), ((P.READ_JOBS, CATALOG),)),
         op("statistics.captures.get", (_capture_id,), ((P.READ_JOBS, CATALOG),)),
+        op("statistics.captures.tree", (_capture_id,), ((P.READ_JOBS, CATALOG),)),
+        op("statistics.captures.wait", (_capture_id, 0), ((P.READ_JOBS, CATALOG),)),
         op("statistics.captures.cancel", (_capture_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
         op("statistics.captures.retry", (_capture_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
         op("statistics.captures.capture", (d,), ((P.MANAGE_JOBS, CATALOG), (P.READ_TABLE, on("d")))),
@@ -353,6 +356,8 @@ def _operations() -> list[Operation]:
         op("jobs.list", (), ((P.READ_JOBS, CATALOG),)),
         op("jobs.page", ((), None, None, 10), ((P.READ_JOBS, CATALOG),)),
         op("jobs.get", (_job_id,), ((P.READ_JOBS, CATALOG),)),
+        op("jobs.tree", (_job_id,), ((P.READ_JOBS, CATALOG),)),
+        op("jobs.wait", (_job_id, 0), ((P.READ_JOBS, CATALOG),)),
         op("jobs.cancel", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
         op("jobs.retry", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
         op("jobs.cancel", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
@@ -361,6 +366,10 @@ def _operations() -> list[Operation]:
         op("purge.operations.get", (_job_id,), ((P.READ_JOBS, CATALOG),)),
         op("purge.operations.retry", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
         op("purge.operations.cancel", (_job_id,), ((P.READ_JOBS, CATALOG), (P.MANAGE_JOBS, CATALOG))),
+        op("purge.operations.tree", (_job_id,), ((P.READ_JOBS, CATALOG),)),
+        op("purge.operations.wait", (_job_id, 0), ((P.READ_JOBS, CATALOG),)),
+        # the last: it goes on behind the call
+        op("connectors.jobs.start", ("c",), ((P.MANAGE_CONNECTORS, CATALOG),)),
     ]
 
 
@@ -436,6 +445,8 @@ _AS_ANOTHER = {
     "credentials.authorities.update",
     # tells the name of the account of who asks
     "access.accounts.name_of",
+    # works on a scan that was asked for
+    "connectors.scans.run",
     # ask for the key of a call
     "parts.keys.run",
     "parts.keys.claim",

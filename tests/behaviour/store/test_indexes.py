@@ -41,6 +41,8 @@ BEGINNINGS = {
     "catalogs.namespaces._SELECT",
     "catalogs.namespaces._PAGE",
     "entries.staged_tables._SELECT",
+    *(f"jobs.{module}.{name}" for module in ("jobs", "job_trees") for name in ("CANCELLED", "RETRIED")),
+    "jobs.job_trees._STOPPED",
 }
 """Parts that others are made from."""
 
@@ -49,6 +51,7 @@ SORTS = {
     "commits.commit_log._WRITERS_OF",
     "jobs.jobs._CHILDREN_SIZES",
     "jobs.jobs._LIST_CHILDREN",
+    "jobs.job_trees._LEVEL",  # the jobs below a few
     "jobs.jobs._LIST_FINISHED",  # those that ended in the same millisecond
     "jobs.jobs._WITH_OPEN",
     "entries.entry_paths._TABLE_OF",  # tables in each other's folders

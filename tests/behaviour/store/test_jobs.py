@@ -14,7 +14,7 @@ from floecat.store import schema
 from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
-from floecat.store.jobs import job_claims, jobs
+from floecat.store.jobs import job_claims, job_trees, jobs
 from floecat.store.jobs.job_claims import FIRST_TURN, Lease
 from floecat.store.jobs.jobs import FINISHED_STATES, OPEN_STATES, JobFilter, JobRow
 from tests.behaviour.store.rows import NOW_MS, add_catalog, at_once
@@ -178,15 +178,15 @@ def test_failures_retry_and_the_dead_letter(store: Store, catalog: CatalogRow) -
 def test_cancellation(store: Store, catalog: CatalogRow) -> None:
     idle, running, abandoned = (job.id for job in add_jobs(store, catalog, 3))
     with store.write() as conn:
-        assert jobs.cancel(conn, idle, NOW_MS)
-        assert not jobs.cancel(conn, idle, NOW_MS)
-        assert not jobs.cancel(conn, uuids.uuid7(), NOW_MS)
+        assert job_trees.cancel(conn, idle, NOW_MS)
+        assert not job_trees.cancel(conn, idle, NOW_MS)
+        assert not job_trees.cancel(conn, uuids.uuid7(), NOW_MS)
     assert (found(store, idle).state, found(store, idle).finished_at_ms) == ("cancelled", NOW_MS)
     rows = {row.id: row for row in (claimed(store, "anna", NOW_MS), claimed(store, "anna", NOW_MS))}
     assert set(rows) == {running, abandoned}
     with store.write() as conn:
         for job_id in rows:
-            assert jobs.cancel(conn, job_id, NOW_MS)
+            assert job_trees.cancel(conn, job_id, NOW_MS)
         assert job_claims.renew(conn, lease(rows[running]), "{}", NOW_MS, LEASE_MS) is True
         assert job_claims.finish(conn, lease(rows[running]), "cancelled", "{}", NOW_MS + 1)
     assert found(store, abandoned).state == "cancelling"
@@ -290,7 +290,7 @@ def test_a_job_that_is_given_back_while_it_is_cancelled_has_ended(store: Store, 
     (job,) = add_jobs(store, catalog, 1)
     row = claimed(store, "anna", NOW_MS)
     with store.write() as conn:
-        assert jobs.cancel(conn, job.id, NOW_MS)
+        assert job_trees.cancel(conn, job.id, NOW_MS)
         assert job_claims.put_back(conn, lease(row), "{}", NOW_MS + 5, error="stopped", retry_at_ms=NOW_MS)
     ended = found(store, job.id)
     assert (ended.state, ended.finished_at_ms, ended.lease_owner) == ("cancelled", NOW_MS + 5, None)
@@ -343,7 +343,7 @@ def test_two_open_jobs_of_a_kind_cannot_do_the_same(store: Store, catalog: Catal
     with pytest.raises(DuplicateKeyError):
         add_jobs(store, catalog, 1, dedup_key="t1")
     with store.write() as conn:
-        jobs.cancel(conn, first.id, NOW_MS)
+        job_trees.cancel(conn, first.id, NOW_MS)
     add_jobs(store, catalog, 1, dedup_key="t1")
     with pytest.raises(DuplicateKeyError), store.write() as conn:
         jobs.retry(conn, first.id, NOW_MS)

@@ -8,7 +8,7 @@ from floecat.errors import BadRequestError
 from floecat.purge.spi import PurgerRows
 from floecat.store.catalogs.catalogs import CatalogRow
 from floecat.store.database.engine import Store
-from floecat.store.jobs import job_claims, jobs, purger_rows
+from floecat.store.jobs import job_claims, job_trees, jobs, purger_rows
 from floecat.store.jobs.job_claims import Lease
 from floecat.store.jobs.leases import LeaseLostError
 from tests.behaviour.store.rows import NOW_MS
@@ -71,7 +71,7 @@ def test_only_the_holder_of_the_job_changes_them(store: Store, leases: list[Leas
             change()
     held.put("a", b"3")
     with store.write() as conn:
-        jobs.cancel(conn, row.id, NOW_MS)
+        job_trees.cancel(conn, row.id, NOW_MS)
     with pytest.raises(LeaseLostError):
         held.put("a", b"4")
     assert lost.get("a") == b"3"

@@ -33,6 +33,8 @@ _ASKING = {
     "catalog/marks.py",
     "catalog/namespaces.py",
     "connectors/connector_service.py",
+    # the job of a connector that the call has asked for
+    "connectors/scan_jobs.py",
     "entries/lookup.py",
     "entries/listing.py",
     "entries/names.py",

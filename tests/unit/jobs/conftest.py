@@ -12,7 +12,7 @@ import uuid_utils.compat as uuids
 from floecat.jobs.kinds import Backoff, JobKind, Work
 from floecat.jobs.queue import JobQueue
 from floecat.store.database.engine import Store
-from floecat.store.jobs import jobs
+from floecat.store.jobs import job_trees, jobs
 from floecat.store.jobs.jobs import JobRow
 from tests.clocks import SetClock
 
@@ -76,7 +76,7 @@ class Bench:
         return [group.state for group in self.groups(job)]
 
     def cancel(self, job: JobRow) -> None:
-        assert self.store.run(lambda conn: jobs.cancel(conn, job.id, self.clock.ms))
+        assert self.store.run(lambda conn: job_trees.cancel(conn, job.id, self.clock.ms))
 
 
 @pytest.fixture

@@ -91,6 +91,14 @@ COMMANDS = (
     "job retry",
     "job cancel",
     "job watch",
+    "reconcile",
+    "reconcile start",
+    "reconcile list",
+    "reconcile show",
+    "reconcile watch",
+    "reconcile cancel",
+    "reconcile retry",
+    "reconcile settings",
     "purge",
     "purge list",
     "purge show",
@@ -760,6 +768,31 @@ def test_connectors_jobs_and_plans_as_json(lake: Path) -> None:
     assert objects("catalog", "list")[0]["name"] == "floecat"
     (captures,) = objects("job", "list")
     assert (captures["kind"], captures["title"]) == ("capture-table", "lake.orders")
+
+
+def test_scans_are_started_and_shown_as_trees(lake: Path) -> None:
+    objects("connector", "create", "lake", lake.as_uri())
+    (job,) = objects("reconcile", "start", "lake")
+    assert (job["kind"], job["state"], job["details"]["registered"]) == ("connector-scan", "succeeded", 2)
+    started = run("reconcile", "start", "lake", "--full")
+    assert started.stdout.startswith("Job ")
+    assert "succeeded; " in started.stdout
+    tree = run("reconcile", "show", job["id"]).stdout.splitlines()
+    assert tree[0].startswith("connector-scan lake succeeded; ")
+    assert tree[1].startswith("└── capture-table lake.orders queued")
+    (found,) = objects("reconcile", "show", job["id"])
+    assert [child["kind"] for child in found["children"]] == ["capture-table"]
+    assert len(objects("reconcile", "list", "--connector", "lake")) == 2
+    assert run("reconcile", "cancel", job["id"]).stdout == f"Reconcile {job['id']} of lake is succeeded\n"
+    (found,) = objects("reconcile", "show", job["id"])
+    assert [child["state"] for child in found["children"]] == ["cancelled"]
+    watched = run("reconcile", "watch", job["id"])
+    assert (watched.returncode, "cancelled" in watched.stdout) == (0, True)
+    assert "what failed is due now" in run("reconcile", "retry", job["id"]).stdout
+    (settings,) = objects("reconcile", "settings")
+    assert (settings["scan-attempts"], settings["scan-backoff-ms"]) == (8, [500, 30_000])
+    assert "scan-backoff-ms" in run("reconcile", "settings").stdout
+    assert one_error(run("reconcile", "start", "none"), 1) == "Connector does not exist: none"
 
 
 def test_plans_are_explained(lake: Path) -> None:

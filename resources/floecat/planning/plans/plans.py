@@ -45,7 +45,7 @@ from floecat.planning.plans.task_chunks import ChunkedPlanner
 from floecat.planning.queries import OpenQueries, pin_row
 from floecat.planning.table_states import CurrentTables
 from floecat.store.database.engine import Connection, Store
-from floecat.store.jobs import jobs
+from floecat.store.jobs import job_trees, jobs
 from floecat.store.planning import plans, queries
 from floecat.store.planning.plans import PlanRow, TaskRow
 from floecat.store.planning.queries import QueryRow
@@ -155,7 +155,7 @@ class PlanService:
         def cancel(conn: Connection) -> None:
             now_ms = self._clock.now_ms()
             if queries.abort(conn, plan_id, now_ms, REPLAY_MS):
-                jobs.cancel(conn, plan_id, now_ms)
+                job_trees.cancel(conn, plan_id, now_ms)
                 plans.free(conn, plan_id)
 
         self._store.run(cancel)

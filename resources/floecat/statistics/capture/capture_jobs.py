@@ -11,6 +11,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+import msgspec
+
 from floecat.clock import Clock
 from floecat.jobs.groups import Groups, makes_parent_due
 from floecat.jobs.kinds import Backoff, Describe, Ended, JobKind, Work
@@ -68,7 +70,9 @@ class CaptureJobs:
         self._work: SnapshotCapturer | None = None
         self._seen_loads = 0
         ended = makes_parent_due(store, clock, self.wake)
-        of_tables = self._kind(TABLE, self._capture_table, describe_table)
+        of_tables = msgspec.structs.replace(
+            self._kind(TABLE, self._capture_table, describe_table), is_retried_anew=True
+        )
         capture = self._kind(CAPTURE, self._capture, describe_capture, lock=CAPTURE, ended=ended)
         group = self._kind(GROUP, self.capture_group, describe_group, lock=CAPTURE)
         publication = self._kind(PUBLICATION, self._publish, describe_publication)

@@ -13,9 +13,9 @@ import msgspec
 from floecat.auth.authorizer import Privilege
 from floecat.entries.calls import Call, Page
 from floecat.entries.names import missing_table
-from floecat.errors import BadRequestError, ConflictError, NoSuchTableError, UnavailableError
+from floecat.errors import ConflictError, NoSuchTableError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
-from floecat.jobs.operations import JobOperations
+from floecat.jobs.operations import LONGEST_WAIT_MS, JobOperations, check_wait
 from floecat.statistics.capture.capture_jobs import CaptureJobs
 from floecat.statistics.capture.descriptions import CaptureInfo
 from floecat.statistics.capture.reading.snapshot_coverage import CaptureCoverage, coverage_of
@@ -36,13 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_WAIT_MS",
-    "LONGEST_WAIT_MS",
     "CaptureControl",
     "SnapshotCapture",
 ]
 
 DEFAULT_WAIT_MS: Final = 10_000
-LONGEST_WAIT_MS: Final = 60_000
 _POLL_S: Final = 0.02
 _STOP_S: Final = 2.0
 _CAPTURES: Final = 10_000
@@ -107,8 +105,7 @@ class CaptureControl(JobOperations[CaptureInfo]):
             ConflictError: a capture of the snapshot is being cancelled.
             UnavailableError: the capture took longer.
         """
-        if not 0 <= wait_ms <= LONGEST_WAIT_MS:
-            raise BadRequestError(f"Invalid wait: must be between 0 and {LONGEST_WAIT_MS // 1000} s")
+        check_wait(wait_ms)
         call.check((Privilege.MANAGE_JOBS, call.on_catalog()))
         found = self._snapshots.read(call, identifier, snapshot)
         job = self._request(call, identifier, found, full=full)

@@ -79,8 +79,6 @@ class TableCaptures:
             return None
         job.progress[PROBLEM] = problem
         if not captured:
-            # another try asks for them again
-            job.progress.pop(SNAPSHOTS)
             raise JobFailedError(problem)
         return problem
 

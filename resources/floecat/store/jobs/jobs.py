@@ -19,16 +19,18 @@ from floecat.store.record_pages import Fetched, fetch_records
 from floecat.store.schema import jobs as _jobs
 
 __all__ = [
+    "CANCELLED",
     "DEFAULT_LANE",
     "FINISHED_STATES",
     "IS_OPEN",
     "JOB_COLUMNS",
     "NO_LEASE",
     "OPEN_STATES",
+    "RETRIED",
+    "UNSUCCESSFUL",
     "JobFilter",
     "JobRow",
     "attachment",
-    "cancel",
     "cancel_unstarted",
     "catalogs_with_open_job",
     "children",
@@ -36,6 +38,7 @@ __all__ = [
     "count_due",
     "count_in_lane",
     "count_open_children",
+    "delete_failed",
     "delete_finished_children",
     "get",
     "insert",
@@ -234,29 +237,17 @@ def oldest_open(conn: Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in conn.all(_OLDEST_OPEN)}
 
 
-def retry(conn: Connection, job_id: UUID, now_ms: int) -> bool:
+def retry(conn: Connection, job_id: UUID, now_ms: int, anew: Sequence[str] = ()) -> bool:
     """Makes a failed or cancelled job due now, with its attempts counted from zero.
+
+    Args:
+        conn: a transaction.
+        anew: kinds whose jobs forget how far they were.
 
     Returns:
         False if there is no such job, or it is in another state.
     """
-    return conn.change(_RETRY, {"job_id": job_id, "now_ms": now_ms}) == 1
-
-
-def cancel(conn: Connection, job_id: UUID, now_ms: int) -> bool:
-    """Cancels a job with the jobs that it waits for.
-
-    One that runs is asked to stop, and is `cancelled` once its worker has.
-
-    Returns:
-        False if there is no such job, or it is finished or being cancelled.
-    """
-    parameters = {"job_id": job_id, "now_ms": now_ms}
-    if conn.change(_CANCEL_IDLE, parameters) == 0 and conn.change(_CANCEL_RUNNING, parameters) == 0:
-        return False
-    for statement in (_CANCEL_IDLE_CHILDREN, _CANCEL_RUNNING_CHILDREN):
-        conn.change(statement, parameters)
-    return True
+    return conn.change(_RETRY, {"job_id": job_id, "now_ms": now_ms, "anew": anew or [""]}) == 1
 
 
 def children(conn: Connection, job_id: UUID) -> list[JobRow]:
@@ -273,6 +264,11 @@ def count_open_children(conn: Connection, job_id: UUID) -> int:
 def delete_finished_children(conn: Connection, job_id: UUID) -> None:
     """Deletes the jobs that a job waited for, as before it makes others."""
     conn.change(_DELETE_FINISHED_CHILDREN, {"job_id": job_id})
+
+
+def delete_failed(conn: Connection, kind: str, subject: str) -> None:
+    """Deletes jobs of a kind about a subject that failed for good, as before a newer one does the same."""
+    conn.change(_DELETE_FAILED, {"kind": kind, "subject": subject})
 
 
 def list_open(
@@ -312,6 +308,8 @@ def job_row(row: Sequence[object]) -> JobRow:
     return JobRow(**dict(zip(_NAMES, row, strict=True)))  # type: ignore[arg-type]
 
 
+UNSUCCESSFUL: Final = ("failed", "cancelled")
+"""States of jobs that may be retried."""
 JOB_COLUMNS: Final = tuple(column for column in _jobs.c if column.name != "attachment")
 _NAMES: Final = tuple(column.name for column in JOB_COLUMNS)
 IS_OPEN: Final = _jobs.c.finished_at_ms.is_(None)
@@ -328,50 +326,39 @@ _WITH_OPEN: Final = (
         sa.or_(_jobs.c.subject == sa.bindparam("subject"), _jobs.c.resource == sa.bindparam("resource")),
     )
 )
-_RETRY: Final = (
+RETRIED: Final = (
     sa.update(_jobs)
-    .where(_jobs.c.id == sa.bindparam("job_id"), _jobs.c.state.in_(("failed", "cancelled")))
+    .where(_jobs.c.state.in_(UNSUCCESSFUL))
     .values(
         state="queued",
         attempts=0,
         cancel_requested=sa.false(),
+        progress=sa.case(
+            (_jobs.c.kind.in_(sa.bindparam("anew", expanding=True)), "{}"), else_=_jobs.c.progress
+        ),
         not_before_ms=sa.bindparam("now_ms"),
         updated_at_ms=sa.bindparam("now_ms"),
         finished_at_ms=sa.null(),
         **NO_LEASE,
     )
 )
-_CANCEL_IDLE: Final = (
-    sa.update(_jobs)
-    .where(_jobs.c.id == sa.bindparam("job_id"), _jobs.c.state.in_(("queued", "waiting", "failed")))
-    .values(
-        state="cancelled",
-        cancel_requested=sa.true(),
-        updated_at_ms=sa.bindparam("now_ms"),
-        finished_at_ms=sa.bindparam("now_ms"),
-    )
+_RETRY: Final = RETRIED.where(_jobs.c.id == sa.bindparam("job_id"))
+CANCELLED: Final = sa.update(_jobs).values(
+    state="cancelled",
+    cancel_requested=sa.true(),
+    updated_at_ms=sa.bindparam("now_ms"),
+    finished_at_ms=sa.bindparam("now_ms"),
 )
-_CANCEL_UNSTARTED: Final = _CANCEL_IDLE.where(IS_OPEN, _jobs.c.started_at_ms.is_(None))
-_CANCEL_RUNNING: Final = (
-    sa.update(_jobs)
-    .where(_jobs.c.id == sa.bindparam("job_id"), _jobs.c.state == "running")
-    .values(state="cancelling", cancel_requested=sa.true(), updated_at_ms=sa.bindparam("now_ms"))
+"""The change of a job that no worker has."""
+_CANCEL_UNSTARTED: Final = CANCELLED.where(
+    _jobs.c.id == sa.bindparam("job_id"), IS_OPEN, _jobs.c.started_at_ms.is_(None)
 )
 _OF_PARENT: Final = (_jobs.c.parent_id == sa.bindparam("job_id"), _jobs.c.parent_id.is_not(None))
-_CANCEL_IDLE_CHILDREN: Final = (
-    sa.update(_jobs)
-    .where(*_OF_PARENT, _jobs.c.state.in_(("queued", "waiting")))
-    .values(
-        state="cancelled",
-        cancel_requested=sa.true(),
-        updated_at_ms=sa.bindparam("now_ms"),
-        finished_at_ms=sa.bindparam("now_ms"),
-    )
-)
-_CANCEL_RUNNING_CHILDREN: Final = (
-    sa.update(_jobs)
-    .where(*_OF_PARENT, _jobs.c.state == "running")
-    .values(state="cancelling", cancel_requested=sa.true(), updated_at_ms=sa.bindparam("now_ms"))
+_DELETE_FAILED: Final = sa.delete(_jobs).where(
+    ~IS_OPEN,
+    _jobs.c.kind == sa.bindparam("kind"),
+    _jobs.c.state == "failed",
+    _jobs.c.subject == sa.bindparam("subject"),
 )
 _CHILDREN: Final = sa.select(*JOB_COLUMNS).where(*_OF_PARENT)
 _COUNT_OPEN_CHILDREN: Final = sa.select(sa.func.count()).where(*_OF_PARENT, IS_OPEN)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from floecat.connectors.connector_info import ConnectorUpdate, NewConnector
+from floecat.connectors.kinds.iceberg_folders import IcebergFoldersConnector
+from floecat.connectors.spi import Discovery
 from floecat.entries.calls import Call
-from floecat.errors import BadRequestError, StoreUnavailableError
+from floecat.errors import (
+    BadRequestError,
+    ConflictError,
+    FloecatError,
+    ForbiddenError,
+    NotAuthorizedError,
+    StoreUnavailableError,
+    UnavailableError,
+    UpstreamRefusedError,
+)
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.descriptions import JobInfo
 from floecat.statistics.capture.control import SnapshotCapture
@@ -51,7 +63,7 @@ class Mirror:
     def scan(self) -> None:
         """A scheduled scan."""
         self.clock.ms += INTERVAL_MS
-        assert [report.error for report in self.kernel.connectors.scans.scan_due()] == [None]
+        assert [report.error for report in self.kernel.connectors.jobs.scan_due()] == [None]
 
     def work(self, entry_id: UUID | None = None) -> None:
         """What workers do until nothing is due."""
@@ -209,7 +221,7 @@ def test_the_catalog_itself_is_a_connector_that_only_captures(bench: Bench, cloc
     assert (made.policy.mode, made.namespace) == ("capture-only", ())
     bench.append(1)
     clock.ms += INTERVAL_MS
-    reports = {report.connector: report for report in bench.kernel.connectors.scans.scan_due()}
+    reports = {report.connector: report for report in bench.kernel.connectors.jobs.scan_due()}
     assert (reports["own"].error, reports["own"].captures) == (None, 1)
     followed.work(bench.entry_id)
     assert bench.captured().status == "finalized"
@@ -270,8 +282,133 @@ def test_a_scan_whose_asking_fails_is_done_again_and_asks(
     followed.clock.ms += INTERVAL_MS
     with monkeypatch.context() as patch:
         patch.setattr(followed.kernel.connectors.scans, "_ask_for_captures", away)
-        assert list(followed.kernel.connectors.scans.scan_due()) == []
+        assert list(followed.kernel.connectors.jobs.scan_due()) == []
     followed.clock.ms += INTERVAL_MS
-    assert [report.captures for report in followed.kernel.connectors.scans.scan_due()] == [1]
+    assert [report.captures for report in followed.kernel.connectors.jobs.scan_due()] == [1]
     followed.work()
     assert followed.captured() == [1]
+
+
+@BOTH
+def test_a_tree_is_shown_cancelled_and_retried_as_a_whole(
+    bench: Bench, mirror: Callable[..., Mirror]
+) -> None:
+    for _ in range(3):
+        bench.append(1)
+    followed = mirror(snapshots="all")
+    followed.scan()
+    (scan,) = followed.jobs("connector-scan")
+    jobs = followed.kernel.jobs
+    bench.kernel.statistics.jobs.tables.drain_once()  # it asks for captures, and waits
+    (table,) = jobs.tree(followed.call, scan.id).children
+    assert (table.state, [each.kind for each in table.children]) == ("waiting", ["capture"] * 3)
+    # a scan that has ended is cancelled with what is open below it
+    assert jobs.cancel(followed.call, scan.id).state == "succeeded"
+    (table,) = jobs.tree(followed.call, scan.id).children
+    assert [table.state, *(each.state for each in table.children)] == ["cancelled"] * 4
+    with pytest.raises(ConflictError, match="cannot be cancelled: it is succeeded"):
+        jobs.cancel(followed.call, scan.id)
+    followed.work()
+    assert followed.captured() == []
+    with pytest.raises(ConflictError, match="cannot be retried: it is succeeded"):
+        jobs.retry(followed.call, scan.id)
+    jobs.retry(followed.call, scan.id, parts=True)
+    # what the table waited for, it asks for again
+    (table,) = jobs.tree(followed.call, scan.id).children
+    assert [table.state, *(each.state for each in table.children)] == ["queued", *["cancelled"] * 3]
+    followed.work()
+    assert followed.captured() == [1, 2, 3]
+    with pytest.raises(ConflictError, match="it is succeeded, and nothing below it failed"):
+        jobs.retry(followed.call, scan.id, parts=True)
+
+
+def test_a_started_scan_is_a_job_that_this_process_works_on(bench: Bench, clock: SetClock) -> None:
+    bench.append(1)
+    followed = Mirror(bench, clock, mode="metadata-only")
+    scans, call = followed.kernel.connectors.jobs, followed.call
+    started = scans.start(call, "lake")
+    ended = followed.kernel.jobs.wait(call, started.id, 10_000)
+    assert (ended.state, ended.counts["registered"], ended.created_by) == ("succeeded", 1, "tester")
+    full = scans.start(call, "lake", full=True)
+    followed.kernel.jobs.wait(call, full.id, 10_000)
+    followed.work()
+    assert followed.captured() == []  # metadata-only holds for full scans, too
+    with pytest.raises(BadRequestError, match="between 0 and 60 s"):
+        followed.kernel.jobs.wait(call, full.id, 60_001)
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "attempts"),
+    [
+        (UnavailableError("the other catalog is away"), "waiting", 1),
+        (ForbiddenError("the login is refused"), "failed", 1),
+        (NotAuthorizedError("the token is refused"), "failed", 1),
+        (UpstreamRefusedError("the host is not allowed"), "failed", 1),
+    ],
+)
+def test_a_scan_is_tried_again_unless_that_is_of_no_use(
+    bench: Bench,
+    clock: SetClock,
+    monkeypatch: pytest.MonkeyPatch,
+    error: FloecatError,
+    state: str,
+    attempts: int,
+) -> None:
+    bench.append(1)
+    followed = Mirror(bench, clock)
+
+    def away(_self: object) -> Iterator[object]:
+        raise error
+        yield
+
+    scans = followed.kernel.connectors.jobs
+    with monkeypatch.context() as patch:
+        patch.setattr(IcebergFoldersConnector, "discover", away)
+        clock.ms += INTERVAL_MS
+        assert [report.error for report in scans.scan_due()] == [error]
+        (job,) = followed.jobs("connector-scan")
+        assert (job.state, job.attempts, job.last_error) == (state, attempts, error.message)
+        if state == "waiting":
+            assert job.due_at_ms is not None
+            assert clock.ms + 250 <= job.due_at_ms <= clock.ms + 500
+            for _ in range(7):
+                clock.ms += 30_000
+                assert scans.is_due(clock.ms)
+                assert len(list(scans.scan_due())) == 1
+            (job,) = followed.jobs("connector-scan")
+        assert (job.state, job.last_error) == ("failed", error.message)
+        connector = followed.kernel.connectors.connectors.load(followed.call, "lake")
+        assert connector.last_error == error.message
+    # the next scan by schedule takes the place of what failed
+    followed.scan()
+    assert [job.state for job in followed.jobs("connector-scan")] == ["succeeded"]
+
+
+def test_started_scans_of_an_account_come_one_after_the_other(
+    bench: Bench, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.append(1)
+    followed = Mirror(bench, clock, mode="metadata-only")
+    location = bench.metadata.location
+    for name in ("second", "third"):
+        followed.create(NewConnector(name, "iceberg", f"{location}/metadata"))
+    under_way: list[str] = []
+    most: list[int] = []
+    discover = IcebergFoldersConnector.discover
+
+    def slow(self: IcebergFoldersConnector) -> Iterator[Discovery]:
+        under_way.append("x")
+        time.sleep(0.1)
+        most.append(len(under_way))
+        yield from discover(self)
+        under_way.pop()
+
+    monkeypatch.setattr(IcebergFoldersConnector, "discover", slow)
+    started = [
+        followed.kernel.connectors.jobs.start(followed.call, name) for name in ("lake", "second", "third")
+    ]
+    # asked for twice, it is done once
+    assert followed.kernel.connectors.jobs.start(followed.call, "third").id == started[-1].id
+    for job in started:
+        assert not followed.kernel.jobs.wait(followed.call, job.id, 10_000).is_open
+    assert most == [1, 1, 1]

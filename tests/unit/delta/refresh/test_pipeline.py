@@ -288,10 +288,10 @@ def test_a_broken_table_says_what_is_wrong(lake: Lake) -> None:
 
 
 def test_connectors_that_are_due_are_told(lake: Lake) -> None:
-    made = lake.kernel.connectors.scans
+    made = lake.kernel.connectors.jobs
     now_ms = lake.kernel.clock.now_ms()
     assert not made.is_due(now_ms)
     lake.kernel.connectors.connectors.create(lake.call, NewConnector("c", "delta", lake.root.as_uri()))
     assert made.is_due(lake.kernel.clock.now_ms())
-    list(lake.kernel.connectors.scans.scan_due())
+    list(lake.kernel.connectors.jobs.scan_due())
     assert not made.is_due(lake.kernel.clock.now_ms())

@@ -590,6 +590,7 @@ def test_operations_that_may_wait_for_storage():
         "scanConnector",
         "signRequest",
         "signS3Request",
+        "startScan",
         "unregisterTable",
         "updateConnector",
         "updateTable",

@@ -29,6 +29,7 @@ __all__ = [
     "WorkingMemory",
     "WorkingMemoryError",
     "current_reservation",
+    "new_part_of_work",
     "part_of_work",
     "take_memory",
     "take_turn",
@@ -170,6 +171,14 @@ class Reservation:
             if self._is_released:
                 self.release()
 
+    def lend(self, work: Callable[[], T]) -> T:
+        """Does work in another thread than that of the request; what it takes counts here."""
+        token = _current.set(self)
+        try:
+            return self.keep(work)
+        finally:
+            _current.reset(token)
+
     def release(self) -> None:
         """Gives everything back, once no thread works on the request; it counts nothing more."""
         with self._lock:
@@ -220,8 +229,13 @@ class Reservation:
 
 def part_of_work() -> AbstractContextManager[object]:
     """A part of a long request, a context: what is taken inside is given back at its end."""
+    return new_part_of_work() or nullcontext()
+
+
+def new_part_of_work() -> Reservation | None:
+    """A part of a long request that its caller releases; None in commands and jobs."""
     current = _current.get()
-    return nullcontext() if current is None else Reservation(current._memory)
+    return None if current is None else Reservation(current._memory)
 
 
 def current_reservation() -> Reservation | None:

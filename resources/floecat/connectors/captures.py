@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
+from floecat.connectors.selection import Selection
 from floecat.store.catalogs.connectors import ConnectorRow
 from floecat.store.database.engine import Store
 from floecat.store.statistics import captures
@@ -48,6 +49,7 @@ class ScanCaptures:
         self._ask = ask
         self._row = row
         self._parent_id = parent_id
+        self._selection = Selection(row.policy)
         self._asked_at = time.monotonic()
         self.asked = 0
 
@@ -88,5 +90,8 @@ class ScanCaptures:
             return captures.of_catalog(conn, row.catalog_id, row.id, after, _PAGE, captured=full)
 
     def _is_below(self, table: NamedTable) -> bool:
-        above = self._row.namespace
-        return self._row.policy.takes_metadata or table.namespace[: len(above)] == above
+        above, namespace = self._row.namespace, table.namespace
+        if self._row.policy.takes_metadata:
+            return True
+        is_below = namespace[: len(above)] == above
+        return is_below and self._selection.takes(namespace[len(above) :], table.name)

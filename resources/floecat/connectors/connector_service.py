@@ -24,6 +24,7 @@ from floecat.connectors.connector_info import (
 )
 from floecat.connectors.logins import MASK, check_credentials, masked
 from floecat.connectors.registry import ConnectorRegistry
+from floecat.connectors.selection import Selection
 from floecat.connectors.spi import ChecksRoot, Connector, ConnectorSource
 from floecat.credentials.secrets import Encryption, SecretsError
 from floecat.entries.calls import Call, Page
@@ -285,6 +286,7 @@ class ConnectorService:
             allowed_hosts=self._settings.allowed_hosts,
             token_commands=self._settings.token_commands,
             catalog_id=str(call.catalog.id),
+            selection=Selection(row.policy),
             looks_into=looks_into,
         )
         try:
@@ -405,9 +407,11 @@ def _policy(values: Mapping[str, Any]) -> ConnectorPolicy:
     """The policy of values by name; none is the default of its name."""
     try:
         given = {name: value for name, value in values.items() if value is not None}
-        return msgspec.convert(given, ConnectorPolicy)
+        policy = msgspec.convert(given, ConnectorPolicy)
     except msgspec.ValidationError as error:
         raise BadRequestError(f"Invalid policy: {error}") from None
+    Selection(policy)  # refuses bad patterns now rather than with every scan
+    return policy
 
 
 def _check_options(options: Mapping[str, str]) -> None:

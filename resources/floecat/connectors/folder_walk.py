@@ -122,7 +122,14 @@ class FolderWalk(ABC):
             if not name.startswith(("_", "."))
             and "=" not in name
             and not self._excluded.hold(levels := (*folder.levels, name))
+            and self._may_hold(levels)
         ]
+
+    def _may_hold(self, levels: Namespace) -> bool:
+        """Whether a folder may be a table that is taken, or hold one."""
+        selection = self._source.selection
+        # the name of a table in one namespace is that of all folders up to it
+        return self._flat or selection.looks_into(levels) or selection.takes(levels[:-1], levels[-1])
 
     @abstractmethod
     def _table(self, location: str, children: Set[str]) -> DiscoveredTable | None:

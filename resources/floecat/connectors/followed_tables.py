@@ -48,7 +48,15 @@ from floecat.store.entries.followed_entries import FollowedEntry
 from floecat.store.entries.tables import EntryRow
 from floecat.working_memory import take_memory
 
-__all__ = ["AnyDocument", "DropTable", "Followed", "FollowedTables", "FollowingChange", "uuid_of"]
+__all__ = [
+    "AnyDocument",
+    "DropTable",
+    "FetchedDocument",
+    "Followed",
+    "FollowedTables",
+    "FollowingChange",
+    "uuid_of",
+]
 
 FollowingChange = Literal["new", "changed", "unchanged", "renamed", "gone", "removed"]
 """What a scan did about an entry."""
@@ -87,6 +95,23 @@ class Followed(NamedTuple):
     """Current snapshot, where the document was read."""
 
 
+class FetchedDocument(NamedTuple):
+    """A document of another catalog, not looked at yet."""
+
+    metadata_location: str
+    state: str
+    """See `UpstreamDocument.state`."""
+    data: bytes
+
+    def read(self, call: Call, kind: EntryKind) -> AnyDocument:
+        """The document, normalised and checked.
+
+        Raises:
+            FloecatError: it is none, or names locations that are not allowed.
+        """
+        return checked_table(call, self.data) if kind == "table" else checked_view(call, self.data)
+
+
 class FollowedTables:
     """Makes, changes and removes entries that follow other catalogs. Thread-safe."""
 
@@ -120,7 +145,7 @@ class FollowedTables:
         connector_id: UUID,
         found: DiscoveredTable,
         identifier: TableIdentifier,
-        document: UpstreamDocument,
+        document: FetchedDocument,
         metadata: AnyDocument,
         known: FollowedEntry | None,
     ) -> Followed:
@@ -128,8 +153,8 @@ class FollowedTables:
 
         Args:
             identifier: name of a new entry.
-            document: as the connector loaded it.
-            metadata: what `read` made of it.
+            document: as it was fetched.
+            metadata: what its `read` made of it.
             known: the entry, whose document has the same UUID.
 
         Raises:
@@ -154,20 +179,19 @@ class FollowedTables:
                 )
         raise UnavailableError(f"{identifier} keeps being changed by others; nothing was changed")
 
-    def read(self, call: Call, found: DiscoveredTable, document: UpstreamDocument) -> AnyDocument:
-        """The document of a table or view, normalised and checked.
+    def fetch(self, call: Call, document: UpstreamDocument) -> FetchedDocument:
+        """The bytes of a document, read at its location unless the connector has them.
 
         Raises:
-            FloecatError: it is none, or names locations that are not allowed.
+            FloecatError: its location is not allowed, or there is nothing.
         """
-        allowed, location = call.catalog.allowed, document.metadata_location
-        allowed.check(location)
-        data = document.document
+        location, data = document.metadata_location, document.document
+        call.catalog.allowed.check(location)
         if data is None:
             data = read_metadata_file(self._parts.files, call, location)
         else:
             take_memory(len(data))
-        return checked_table(call, data) if found.kind == "table" else checked_view(call, data)
+        return FetchedDocument(location, document.state, data)
 
     def rename(self, call: Call, known: FollowedEntry, identifier: TableIdentifier) -> None:
         """Gives an entry the name that it has upstream by now.
@@ -262,7 +286,7 @@ class FollowedTables:
         call: Call,
         connector_id: UUID,
         found: DiscoveredTable,
-        document: UpstreamDocument,
+        document: FetchedDocument,
         change: AnyPrepared,
     ) -> bool:
         """Tries once; `False` if the name, the entry or the namespace was changed meanwhile."""

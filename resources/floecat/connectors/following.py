@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
 from floecat.connectors.followed_tables import (
     AnyDocument,
+    FetchedDocument,
     Followed,
     FollowedTables,
     FollowingChange,
     uuid_of,
 )
 from floecat.connectors.scan_reports import FailedTable
-from floecat.connectors.spi import DiscoveredTable, LoadsTables, UpstreamDocument
+from floecat.connectors.selection import Selection
+from floecat.connectors.spi import DiscoveredTable, LoadsTables
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, ConflictError, FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
@@ -72,6 +74,7 @@ class Following:
         self._row = row
         self._is_full = row.policy.full
         self._connector = connector
+        self._selection = Selection(row.policy)
         with followed.store.read() as conn:
             known = followed_entries.of_connector(conn, row.id)
             left = followed_entries.of_no_connector(conn, call.catalog.id)
@@ -82,11 +85,39 @@ class Following:
         self._seen: set[UUID] = set()
         self._moved: list[_Moved] = []
 
-    def take(self, found: DiscoveredTable, identifier: TableIdentifier) -> Followed | None:
+    def needs(self, found: DiscoveredTable) -> bool:
+        """Whether `take` needs what `load` gives."""
+        known = self._known_as(found)
+        return known is None or not self._is_as_before(found, known)
+
+    def differs(self, found: DiscoveredTable) -> bool:
+        """Whether `compare` needs what `load` gives."""
+        known = self._known.get(TableIdentifier(found.namespace, found.name))
+        return known is not None and found.state != known.state
+
+    def load(self, found: DiscoveredTable) -> FetchedDocument | None:
+        """The document of a table or view that was found. Thread-safe.
+
+        Returns:
+            `None` if it is still the one that was taken last.
+
+        Raises:
+            FloecatError: it cannot be loaded.
+        """
+        known = self._known.get(TableIdentifier(found.namespace, found.name))
+        return self._fetched(found, None if known is None else self._taken(known))
+
+    def take(
+        self,
+        found: DiscoveredTable,
+        identifier: TableIdentifier,
+        loaded: Callable[[], FetchedDocument | None],
+    ) -> Followed | None:
         """Follows a table or view that was found.
 
         Args:
             identifier: its name here, if it is new.
+            loaded: gives what `load` gives.
 
         Returns:
             What became of it; `None` if names changed upstream, which `finish` knows.
@@ -96,18 +127,17 @@ class Following:
         """
         known = self._known_as(found)
         if known is None:
-            return self._take_new(found, identifier)
+            return self._take_new(found, identifier, loaded)
         if known.entry_id in self._seen:
             raise BadRequestError(f"The other catalog has two tables or views of the name {identifier}")
         self._seen.add(known.entry_id)
-        state = None if self._is_full or known.problem is not None else known.state
-        if state is not None and found.state == state:
+        if self._is_as_before(found, known):
             return self._unchanged(known)
         try:
-            document = self._connector.load(found, state)
+            document = loaded()
             if document is None:
                 return self._unchanged(known)
-            metadata = self._followed.read(self._call, found, document)
+            metadata = document.read(self._call, found.kind)
             object_uuid = uuid_of(metadata)
             if object_uuid.lower() == known.object_uuid.lower() and found.kind == known.kind:
                 return self._put(found, known.identifier, document, metadata, known)
@@ -119,20 +149,27 @@ class Following:
         self._moved.append(_Moved(found, identifier, self._of_uuid(object_uuid, found)))
         return None
 
-    def compare(self, found: DiscoveredTable, identifier: TableIdentifier) -> Difference | None:
+    def compare(
+        self,
+        found: DiscoveredTable,
+        identifier: TableIdentifier,
+        loaded: Callable[[], FetchedDocument | None],
+    ) -> Difference | None:
         """The difference between what was found and what is here; changes nothing.
 
         Args:
             identifier: its name here, if it is new.
+            loaded: gives what `load` gives.
         """
         known = self._known.get(TableIdentifier(found.namespace, found.name))
         if known is None:
             return Difference.new(identifier, found)
         self._seen.add(known.entry_id)
         try:
-            if found.state == known.state or (document := self._connector.load(found, known.state)) is None:
+            document = None if found.state == known.state else loaded()
+            if document is None or document.state == known.state:
                 return None
-            theirs = self._followed.read(self._call, found, document)
+            theirs = document.read(self._call, found.kind)
         except FloecatError as error:
             return Difference(known.identifier, known.address, error.message, known.differs_at_ms)
         if uuid_of(theirs).lower() != known.object_uuid.lower():
@@ -146,7 +183,9 @@ class Following:
         """What is here and was not found, once everything was compared."""
         for each in self._known.values():
             if each.entry_id not in self._seen:
-                yield Difference(each.identifier, each.address, "gone there", each.gone_at_ms)
+                is_taken = self._selection.takes(each.upstream.namespace, each.upstream.name)
+                reason = "gone there" if is_taken else "left out by the policy"
+                yield Difference(each.identifier, each.address, reason, each.gone_at_ms)
 
     def finish(self, *, is_complete: bool) -> Iterator[Followed | FailedTable]:
         """Renames what was renamed upstream, and marks or removes what is gone.
@@ -175,28 +214,43 @@ class Following:
             except FloecatError as error:
                 yield FailedTable(each.address, error, each.identifier)
 
-    def _take_new(self, found: DiscoveredTable, identifier: TableIdentifier) -> Followed | None:
-        document, metadata = self._read_new(found, identifier)
+    def _taken(self, known: FollowedEntry) -> str | None:
+        """The state that was taken last; `None` for what is to be read in any case."""
+        return None if self._is_full or known.problem is not None else known.state
+
+    def _is_as_before(self, found: DiscoveredTable, known: FollowedEntry) -> bool:
+        return found.state is not None and found.state == self._taken(known)
+
+    def _take_new(
+        self,
+        found: DiscoveredTable,
+        identifier: TableIdentifier,
+        loaded: Callable[[], FetchedDocument | None],
+    ) -> Followed | None:
+        document, metadata = self._read_new(found, identifier, loaded())
         moved = self._of_uuid(uuid_of(metadata), found)
         if moved is not None and moved.entry_id not in self._seen:
             self._moved.append(_Moved(found, identifier, moved))
             return None
         return self._put(found, identifier, document, metadata, None)
 
+    def _fetched(self, found: DiscoveredTable, known_state: str | None) -> FetchedDocument | None:
+        document = self._connector.load(found, known_state)
+        return None if document is None else self._followed.fetch(self._call, document)
+
     def _read_new(
-        self, found: DiscoveredTable, identifier: TableIdentifier
-    ) -> tuple[UpstreamDocument, AnyDocument]:
+        self, found: DiscoveredTable, identifier: TableIdentifier, document: FetchedDocument | None
+    ) -> tuple[FetchedDocument, AnyDocument]:
         """What was found by a name that nothing had, with its document."""
-        document = self._connector.load(found, None)
         if document is None:
             raise BadRequestError(f"The connector has no metadata of {identifier}, which is new")
-        return document, self._followed.read(self._call, found, document)
+        return document, document.read(self._call, found.kind)
 
     def _put(
         self,
         found: DiscoveredTable,
         identifier: TableIdentifier,
-        document: UpstreamDocument,
+        document: FetchedDocument,
         metadata: AnyDocument,
         known: FollowedEntry | None,
     ) -> Followed:
@@ -259,7 +313,7 @@ class Following:
     def _take_moved(
         self, found: DiscoveredTable, identifier: TableIdentifier, known: FollowedEntry | None
     ) -> Followed:
-        document, metadata = self._read_new(found, identifier)
+        document, metadata = self._read_new(found, identifier, self._fetched(found, None))
         # who renamed it here keeps that name
         if known is not None and self._has_its_name(known):
             self._followed.rename(self._service, known, identifier)

@@ -12,7 +12,7 @@ from floecat.entries.calls import Call
 from floecat.errors import BadRequestError, FloecatError
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 
-__all__ = ["FoundTable", "RegistersTables", "TableRegistration", "TableRegistrations"]
+__all__ = ["RegistersTables", "TableOfConnector", "TableRegistration", "TableRegistrations"]
 
 
 class TableRegistration(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class TableRegistration(msgspec.Struct, frozen=True):
     """See `EntryRow.format`."""
 
 
-class FoundTable(NamedTuple):
+class TableOfConnector(NamedTuple):
     """A table that a connector registered."""
 
     entry_id: UUID
@@ -68,7 +68,7 @@ class RegistersTables(Protocol):
         """The tables of the catalog that are rooted at a normalized location."""
         ...
 
-    def of_connector(self, connector_id: UUID, /) -> Sequence[FoundTable]:
+    def of_connector(self, connector_id: UUID, /) -> Sequence[TableOfConnector]:
         """The tables that a connector registered."""
         ...
 
@@ -87,7 +87,7 @@ class TableRegistrations:
         """The tables of the catalog, of any of the formats, that are rooted at a normalized location."""
         return [table for format in self._formats.values() for table in format.known(call, location)]
 
-    def of_connector(self, connector_id: UUID) -> list[FoundTable]:
+    def of_connector(self, connector_id: UUID) -> list[TableOfConnector]:
         """The tables that a connector registered, of any of the formats."""
         return [table for format in self._formats.values() for table in format.of_connector(connector_id)]
 

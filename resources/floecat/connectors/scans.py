@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from uuid import UUID
 
@@ -21,12 +22,14 @@ from floecat.clock import Clock
 from floecat.connectors.captures import AskForCaptures, ScanCaptures
 from floecat.connectors.connector_info import ScanProgress
 from floecat.connectors.connector_service import ConnectorService, described_fault
-from floecat.connectors.followed_tables import Followed, FollowedTables
+from floecat.connectors.discovery import FoundTable, discovered, load_ahead
+from floecat.connectors.followed_tables import FetchedDocument, Followed, FollowedTables
 from floecat.connectors.following import Difference, Following
 from floecat.connectors.one_at_a_time import OneAtATime
 from floecat.connectors.registering import Registering
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.scan_reports import ConnectorScanReport, FailedTable
+from floecat.connectors.selection import Selection
 from floecat.connectors.spi import Connector, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.entries.calls import Call
 from floecat.errors import (
@@ -161,21 +164,23 @@ class ConnectorScans:
             raise BadRequestError(f"Connector {name} only captures: there is nothing to compare")
         report, began_s = _report(call, row), time.monotonic()
         found: list[Difference] = []
+
+        def tell() -> None:
+            told(report.progress)
+
         with self.turns.of(call.catalog.account_id):
-            connector = self._services.open(
-                call, row, self._looks_into(report, began_s, lambda: told(report.progress))
-            )
+            connector = self._services.open(call, row, self._looks_into(report, began_s, tell))
             registering = Registering(self._registrations, self._namespaces, self._clock, call, row)
             following = _following(self._followed, call, row, connector)
-            for number, each in enumerate(connector.discover(), start=1):
-                self._check_bounds(number, began_s)
+            check = partial(self._check_step, began_s, tell)
+            for each in self._found(row, connector, following, check, of_scan=False):
                 if isinstance(each, UnreadablePlace):
                     raise each.error
-                table = _checked(each)
+                table = each.table
                 identifier = TableIdentifier((*row.namespace, *table.namespace), table.name)
-                if following is not None and not self._registrations.takes(table.format):
+                if following is not None and self._is_followed(table):
                     with part_of_work():
-                        difference = following.compare(table, identifier)
+                        difference = following.compare(table, identifier, each.loaded)
                 else:
                     difference = registering.compare(table, identifier)
                 if difference is not None:
@@ -239,9 +244,8 @@ class ConnectorScans:
             return
         registering = Registering(self._registrations, self._namespaces, self._clock, call, row)
         following = _following(self._followed, call, row, connector)
-        for number, found in enumerate(connector.discover(), start=1):
-            self._check_bounds(number, began_s)
-            tell()
+        check = partial(self._check_step, began_s, tell)
+        for found in self._found(row, connector, following, check, of_scan=True):
             with part_of_work():
                 read = time.monotonic() < deadline
                 self._take(row, found, report, registering, following, read=read)
@@ -258,6 +262,35 @@ class ConnectorScans:
             self._check_time(began_s)
             self._check_size(report)
 
+    def _found(
+        self,
+        row: ConnectorRow,
+        connector: Connector,
+        following: Following | None,
+        check: Callable[[], None],
+        *,
+        of_scan: bool,
+    ) -> Iterator[FoundTable[FetchedDocument | None] | UnreadablePlace]:
+        """What a connector finds, loaded ahead; `of_scan` says whether for `take`, or for `compare`."""
+
+        def needs(table: DiscoveredTable) -> bool:
+            if following is None or not self._is_followed(table):
+                return False
+            return following.needs(table) if of_scan else following.differs(table)
+
+        def load(table: DiscoveredTable) -> FetchedDocument | None:
+            return None if following is None else following.load(table)
+
+        places = discovered(connector, row.location, Selection(row.policy), check)
+        for number, found in enumerate(
+            load_ahead(places, load, needs, row.policy.max_parallel, check), start=1
+        ):
+            self._check(number, "connector_tables", "tables")
+            yield found
+
+    def _is_followed(self, table: DiscoveredTable) -> bool:
+        return not self._registrations.takes(table.format)
+
     def _looks_into(
         self, report: ConnectorScanReport, began_s: float, tell: Callable[[], None]
     ) -> Callable[[str], None]:
@@ -269,8 +302,8 @@ class ConnectorScans:
 
         return looks_into
 
-    def _check_bounds(self, tables: int, began_s: float) -> None:
-        self._check(tables, "connector_tables", "tables")
+    def _check_step(self, began_s: float, tell: Callable[[], None]) -> None:
+        tell()
         self._check_time(began_s)
 
     def _check_time(self, began_s: float) -> None:
@@ -291,7 +324,7 @@ class ConnectorScans:
     def _take(
         self,
         row: ConnectorRow,
-        found: object,
+        found: FoundTable[FetchedDocument | None] | UnreadablePlace,
         report: ConnectorScanReport,
         registering: Registering,
         following: Following | None,
@@ -303,11 +336,11 @@ class ConnectorScans:
             if isinstance(found, UnreadablePlace):
                 location = str(found.location)
                 raise found.error
-            table = _checked(found)
+            table = found.table
             location = table.location
             identifier = TableIdentifier((*row.namespace, *table.namespace), table.name)
-            if following is not None and not self._registrations.takes(table.format):
-                followed = following.take(table, identifier)
+            if following is not None and self._is_followed(table):
+                followed = following.take(table, identifier, found.loaded)
                 if followed is not None:
                     report.follows(followed)
                 return
@@ -338,16 +371,6 @@ def _following(
     followed: FollowedTables, call: Call, row: ConnectorRow, connector: Connector
 ) -> Following | None:
     return Following(followed, call, row, connector) if isinstance(connector, LoadsTables) else None
-
-
-def _checked(found: object) -> DiscoveredTable:
-    """The table that a connector found, checked: a third party may have written the connector."""
-    if not isinstance(found, DiscoveredTable):
-        raise BadRequestError(f"The connector found something that is not a table: {type(found).__name__}")
-    try:
-        return msgspec.convert(msgspec.structs.asdict(found), DiscoveredTable)
-    except msgspec.ValidationError as error:
-        raise BadRequestError(f"The connector found a table with an invalid description: {error}") from None
 
 
 def _internal(error: Exception) -> FloecatError:

@@ -7,11 +7,13 @@ from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from floecat.connectors.selection import Selection
 from floecat.errors import FloecatError
 from floecat.fileio.base import FileIO
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import Namespace
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.store.catalogs.connector_policies import ConnectorPolicy
 
 __all__ = [
     "CATALOG_ID",
@@ -51,6 +53,8 @@ class ConnectorSource(msgspec.Struct, frozen=True):
     """Commands that print tokens, by name, from `floecat.connectors.token-commands`."""
     catalog_id: str = ""
     """Id of the catalog that has the connector."""
+    selection: Selection = Selection(ConnectorPolicy())
+    """What is taken: a connector need not look for the rest, and may find it all the same."""
     looks_into: Callable[[str], None] = _not_told
     """A connector calls it with each folder before it looks into it, for the progress of the scan. It raises
     what must end the scan: let that pass."""

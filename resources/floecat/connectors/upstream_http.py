@@ -11,6 +11,7 @@ import ipaddress
 import socket
 import ssl
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -160,7 +161,7 @@ class _CheckedTls(http.client.HTTPSConnection, _Checked):
 
 
 class UpstreamHttp:
-    """Sends requests to other catalogs. Keeps a connection to each between requests. Thread-safe."""
+    """Sends requests to other catalogs. Keeps connections to each between requests. Thread-safe."""
 
     def __init__(self, allowed: Sequence[str], *, timeout_s: float = _TIMEOUT_S) -> None:
         """Sends nothing yet.
@@ -172,14 +173,16 @@ class UpstreamHttp:
         self.hosts = AllowedHosts(allowed)
         self._timeout_s = timeout_s
         self._trusted = ssl.create_default_context()
-        self._kept: dict[tuple[str, str], http.client.HTTPConnection] = {}
+        self._kept: defaultdict[tuple[str, str], list[http.client.HTTPConnection]] = defaultdict(list)
+        """As many of an origin as there were requests at once."""
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Ends the connections that are kept."""
         with self._lock:
-            while self._kept:
-                self._kept.popitem()[1].close()
+            for connections in self._kept.values():
+                while connections:
+                    connections.pop().close()
 
     def __del__(self) -> None:
         # a connector has no end of its own
@@ -238,7 +241,7 @@ class UpstreamHttp:
     ) -> UpstreamAnswer:
         origin = parts[:2]
         with self._lock:
-            kept = self._kept.pop(origin, None)
+            kept = self._kept[origin].pop() if self._kept[origin] else None
         connection = kept or self._new(parts)
         try:
             try:
@@ -267,9 +270,7 @@ class UpstreamHttp:
             connection.close()
         else:
             with self._lock:
-                before, self._kept[origin] = self._kept.get(origin), connection
-            if before is not None:
-                before.close()
+                self._kept[origin].append(connection)
         return found
 
     def _new(self, parts: SplitResult) -> http.client.HTTPConnection:

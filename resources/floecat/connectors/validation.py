@@ -8,9 +8,18 @@ from typing import Final
 
 from floecat.auth.authorizer import Privilege
 from floecat.connectors.connector_service import ConnectorService
+from floecat.connectors.discovery import discovered
 from floecat.connectors.one_at_a_time import OneAtATime
 from floecat.connectors.registrations import TableRegistrations
-from floecat.connectors.spi import ChecksRoot, Connector, DiscoveredTable, LoadsTables, UnreadablePlace
+from floecat.connectors.selection import Selection
+from floecat.connectors.spi import (
+    ChecksRoot,
+    Connector,
+    DiscoveredTable,
+    Discovery,
+    LoadsTables,
+    UnreadablePlace,
+)
 from floecat.credentials.authority_check import TrialStep
 from floecat.entries.calls import Call
 from floecat.errors import FloecatError, UnprocessableError
@@ -48,7 +57,8 @@ class ConnectorTrial:
                 opened = self._connectors.open(call, row, lambda _place: _check_time(until_s))
                 if not row.policy.takes_metadata:
                     return [TrialStep("captures tables of this catalog, and searches nothing (capture-only)")]
-                steps.extend(_steps(call, opened, self._registrations))
+                places = discovered(opened, row.location, Selection(row.policy), lambda: _check_time(until_s))
+                steps.extend(_steps(call, opened, places, self._registrations))
             except FloecatError as error:
                 steps.append(TrialStep("can be opened", error.message))
             return steps
@@ -59,7 +69,9 @@ def _check_time(until_s: float) -> None:
         raise UnprocessableError(f"No table was found within {_LONGEST_S:g} s")
 
 
-def _steps(call: Call, connector: Connector, registrations: TableRegistrations) -> Iterator[TrialStep]:
+def _steps(
+    call: Call, connector: Connector, places: Iterator[Discovery], registrations: TableRegistrations
+) -> Iterator[TrialStep]:
     found: list[DiscoveredTable] = []
     locations: list[str] = []
 
@@ -72,7 +84,7 @@ def _steps(call: Call, connector: Connector, registrations: TableRegistrations) 
         yield step
         if step.problem is not None:
             return
-    step = _tried("lists tables", lambda: found.extend(_first(connector)))
+    step = _tried("lists tables", lambda: found.extend(_first(places)))
     if step.problem is not None:
         yield step
         return
@@ -91,8 +103,8 @@ def _steps(call: Call, connector: Connector, registrations: TableRegistrations) 
             )
 
 
-def _first(connector: Connector) -> Iterator[DiscoveredTable]:
-    for each in connector.discover():
+def _first(places: Iterator[Discovery]) -> Iterator[DiscoveredTable]:
+    for each in places:
         if isinstance(each, UnreadablePlace):
             raise each.error
         yield each

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from floecat.auth.authorizer import Privilege
-from floecat.connectors.registrations import FoundTable, TableRegistration
+from floecat.connectors.registrations import TableOfConnector, TableRegistration
 from floecat.delta import delta_rows as delta_tables
 from floecat.delta.delta_format import DeltaLoads
 from floecat.delta.delta_rows import DeltaTableRow
@@ -149,10 +149,10 @@ class RegisterDeltaService:
             if table.catalog_id == call.catalog.id
         ]
 
-    def of_connector(self, connector_id: UUID, /) -> list[FoundTable]:
+    def of_connector(self, connector_id: UUID, /) -> list[TableOfConnector]:
         """The tables that a connector found."""
         with self._store.read() as conn:
-            return [FoundTable(*each) for each in delta_tables.of_connector(conn, connector_id)]
+            return [TableOfConnector(*each) for each in delta_tables.of_connector(conn, connector_id)]
 
     def set_gone(self, entry_ids: Sequence[UUID], gone_at_ms: int | None, /) -> None:
         """See `delta_rows.set_gone`."""

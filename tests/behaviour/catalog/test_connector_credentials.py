@@ -72,15 +72,15 @@ def test_they_are_encrypted_and_shown_masked(run: Callable[..., Any]) -> None:
 def test_what_is_changed_and_what_stays(run: Callable[..., Any]) -> None:
     def work(kernel: Kernel, call: Call) -> None:
         service = kernel.connectors.connectors
-        made = create(kernel, call, options={"tables": "a"}, interval_ms=3_600_000)
+        made = create(kernel, call, options={"warehouse": "a"}, interval_ms=3_600_000)
         assert service.update(call, "theirs", ConnectorUpdate()) == made
         changed = service.update(
-            call, "theirs", ConnectorUpdate({"tables": "b"}, {"scheme": "none"}, False, 60_000)
+            call, "theirs", ConnectorUpdate({"warehouse": "b"}, {"scheme": "none"}, False, 60_000)
         )
-        assert (changed.options, changed.credentials) == ({"tables": "b"}, {"scheme": "none"})
+        assert (changed.options, changed.credentials) == ({"warehouse": "b"}, {"scheme": "none"})
         assert (changed.enabled, changed.interval_ms) == (False, 60_000)
         assert service.update(call, "theirs", ConnectorUpdate(credentials={})).credentials == {}
-        assert service.load(call, "theirs").options == {"tables": "b"}
+        assert service.load(call, "theirs").options == {"warehouse": "b"}
         for update in (
             ConnectorUpdate({"unknown": "x"}),
             ConnectorUpdate(credentials={"scheme": "basic"}),
@@ -89,6 +89,8 @@ def test_what_is_changed_and_what_stays(run: Callable[..., Any]) -> None:
             ConnectorUpdate(policy={"snapshots": "latest-0"}),
             ConnectorUpdate(policy={"max-parallel": 0}),
             ConnectorUpdate(policy={"other": 1}),
+            ConnectorUpdate(policy={"namespaces": ["!"]}),
+            ConnectorUpdate(policy={"tables": ["a"] * 101}),
         ):
             with pytest.raises(BadRequestError):
                 service.update(call, "theirs", update)

@@ -13,7 +13,7 @@ import pytest
 from floecat.auth.authorizer import Privilege
 from floecat.auth.principals import Principal
 from floecat.commits.view_commits import CreateView
-from floecat.connectors.connector_info import NewConnector
+from floecat.connectors.connector_info import ConnectorUpdate, NewConnector
 from floecat.connectors.scan_reports import ConnectorScanReport
 from floecat.connectors.spi import (
     ConnectorSource,
@@ -386,6 +386,51 @@ class TestDifferences:
         monkeypatch.setattr(kernel.connectors.scans._followed, "grace_ms", 3_600_000)
         scan(kernel, following)
         assert self.differences(kernel, following) == {"dropped": ("gone there", True)}
+
+
+class TestSelection:
+    def select(self, kernel: Kernel, call: Call, **policy: object) -> None:
+        kernel.connectors.connectors.update(call, "mirror", ConnectorUpdate(policy=policy))
+
+    def test_what_a_policy_leaves_out_goes_as_what_is_gone(
+        self, kernel: Kernel, call: Call, following: Call, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(kernel.connectors.scans._followed, "grace_ms", 3_600_000)
+        for name in ("a", "b", "c_tmp"):
+            create(kernel, call, name)
+        self.select(kernel, following, tables=["!*_tmp"])
+        assert changes(scan(kernel, following)) == [("new", "a"), ("new", "b")]
+        self.select(kernel, following, tables=["a"])
+        loaded_before = len(OtherCatalog.loads)
+        report = scan(kernel, following)
+        assert changes(report) == [("gone", "b")]
+        assert OtherCatalog.loads[loaded_before:] == ["a"]
+        differences = kernel.connectors.scans.compare(following, "mirror")
+        assert [(each.identifier.name, each.reason) for each in differences] == [
+            ("b", "left out by the policy")
+        ]
+        # it is still readable, and comes back as the same table
+        assert names(kernel, following) == ["a", "b"]
+        before = entry_id(kernel, following, "b")
+        self.select(kernel, following, tables=None, namespaces=["theirs"])
+        assert changes(scan(kernel, following)) == [("new", "c_tmp")]
+        assert entry_id(kernel, following, "b") == before
+        monkeypatch.setattr(kernel.connectors.scans._followed, "grace_ms", 0)
+        self.select(kernel, following, namespaces=["other"])
+        location = msgspec.json.decode(kernel.catalog.tables.load(call, table("a")).metadata)["location"]
+        assert {each[0] for each in changes(scan(kernel, following))} == {"removed"}
+        assert names(kernel, following) == []
+        assert exists(location)
+
+    def test_a_trial_tries_what_a_scan_takes(self, kernel: Kernel, call: Call, following: Call):
+        for name in ("a", "b"):
+            create(kernel, call, name)
+        self.select(kernel, following, tables=["b"])
+        steps = [each.what for each in kernel.connectors.trial.run(following, "mirror")]
+        assert steps[0] == "lists tables, as theirs.b"
+        self.select(kernel, following, tables=["c"])
+        steps = [each.what for each in kernel.connectors.trial.run(following, "mirror")]
+        assert steps == ["lists, and finds no table"]
 
 
 class TestAdoption:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import translate
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import ClassVar, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlencode
@@ -38,7 +37,7 @@ from floecat.identifiers.written_names import written
 __all__ = ["IcebergRestConnector"]
 
 _HEADER: Final = "header."
-_OPTIONS: Final = ("warehouse", "namespaces", "tables")
+_OPTIONS: Final = ("warehouse",)
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9-]{1,100}")
 _OWN_HEADERS: Final = frozenset(
     {
@@ -56,7 +55,6 @@ _UNIT_SEPARATOR: Final = "%1F"
 _LIST_BYTES: Final = 16 << 20
 _MOST_PAGES: Final = 10_000
 _MOST_LEVELS: Final = 32
-_MOST_PATTERNS: Final = 100
 _NAME_BYTES: Final = 200
 """Of memory for a name, beside its characters."""
 _TYPE: Final = re.compile(r"[A-Za-z]{1,64}")
@@ -121,8 +119,6 @@ class IcebergRestConnector:
     Options:
 
     - ``warehouse``: which catalog of the service, if it has several.
-    - ``namespaces``: patterns of namespaces, as ``sales, raw.*, !*.tmp``; what is in one that fits fits, too.
-    - ``tables``: patterns of the names of tables and views, in the same form.
     - ``header.NAME``: a header that is sent with each request to the catalog.
     """
 
@@ -138,8 +134,6 @@ class IcebergRestConnector:
         self._source = source
         self._root = source.location.rstrip("/")
         self._options, self._headers = _checked(source.options)
-        self._namespaces = _Patterns("namespaces", self._options.get("namespaces", ""))
-        self._tables = _Patterns("tables", self._options.get("tables", ""))
         self._http = UpstreamHttp(source.allowed_hosts)
         self._http.hosts.check_url(self._root)
         if "?" in self._root:
@@ -160,7 +154,7 @@ class IcebergRestConnector:
             levels = waiting.pop()
             try:
                 waiting += reversed(list(self._below(names, levels)))
-                if levels and self._namespaces.fit_path(levels):
+                if levels and self._source.selection.takes_namespace(levels):
                     yield from self._tables_of(names, levels, "table")
                     if names.lists_views:
                         yield from self._tables_of(names, levels, "view")
@@ -246,7 +240,7 @@ class IcebergRestConnector:
                     size_bytes += _NAME_BYTES + len(found[-1])
                     if size_bytes > LONGEST_ANSWER_BYTES:
                         raise UnprocessableError(f"The catalog at {self._host} lists too many namespaces")
-                    if not self._namespaces.leave_out(found):
+                    if self._source.selection.looks_into(found):
                         yield found
 
     def _tables_of(
@@ -255,7 +249,7 @@ class IcebergRestConnector:
         seen = set()
         for page in self._pages(f"{names.namespace(levels)}/{kind}s", {}):
             for found in page.identifiers or ():
-                if found.name not in seen and self._tables.fit(found.name):
+                if found.name not in seen:
                     seen.add(found.name)
                     address = self._address(names, levels, found.name, kind)
                     yield DiscoveredTable(found.name, address, levels, "iceberg", kind)
@@ -324,37 +318,6 @@ class IcebergRestConnector:
         if found is None:
             raise UnprocessableError(f"The answer at {_shown(url)} is not that of an Iceberg REST catalog")
         return found
-
-
-class _Patterns:
-    """Names to take, and behind `!` names to leave out; a comma stands between them."""
-
-    def __init__(self, option: str, text: str) -> None:
-        parts = [part.strip() for part in text.split(",")] if text.strip() else []
-        if len(parts) > _MOST_PATTERNS or not all(part.strip("!") for part in parts):
-            raise BadRequestError(
-                f"Invalid option {option}: must be at most {_MOST_PATTERNS} patterns, as sales, raw.*, !*.tmp"
-            )
-        self._takes = [re.compile(translate(part)) for part in parts if not part.startswith("!")]
-        self._leaves = [re.compile(translate(part[1:])) for part in parts if part.startswith("!")]
-
-    def fit(self, name: str) -> bool:
-        """Whether a name is taken."""
-        return _any(self._takes, name, default=True) and not _any(self._leaves, name, default=False)
-
-    def fit_path(self, levels: Sequence[str]) -> bool:
-        """Whether a namespace, or one that it is in, is taken."""
-        return any(
-            _any(self._takes, ".".join(levels[:end]), default=True) for end in range(1, len(levels) + 1)
-        )
-
-    def leave_out(self, levels: Sequence[str]) -> bool:
-        """Whether a namespace is left out, with all that is in it."""
-        return _any(self._leaves, ".".join(levels), default=False)
-
-
-def _any(patterns: Sequence[re.Pattern[str]], name: str, *, default: bool) -> bool:
-    return any(pattern.match(name) for pattern in patterns) if patterns else default
 
 
 def _checked(given: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -14,12 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from floecat.child_process import ChildPool, PoolSetup, Work
 from floecat.connectors.kinds.pyiceberg_options import CatalogPlace
 from floecat.connectors.patience import Patience
+from floecat.connectors.selection import Selection
 from floecat.connectors.spi import (
     ConnectorSource,
     DiscoveredTable,
@@ -109,6 +111,8 @@ class PyIcebergConnector:
                     " install floecat[pyiceberg], or for Hive pyiceberg[hive]"
                 )
         self._pool = ChildPool("pyiceberg", self._setup, idle_s=_IDLE_S)
+        self._loading = Lock()
+        """Each process may have so much memory that there is one for loads."""
 
     def check_root(self) -> None:
         """See `ChecksRoot.check_root`."""
@@ -117,7 +121,7 @@ class PyIcebergConnector:
 
     def discover(self) -> Iterator[Discovery]:
         """See `Connector.discover`."""
-        for found in self._run(_discover):
+        for found in self._run(partial(_discover, self._source.selection)):
             if isinstance(found, _Namespace):
                 self._source.looks_into(self._address(found.levels))
             elif isinstance(found, _Failure):
@@ -135,7 +139,8 @@ class PyIcebergConnector:
         """See `LoadsTables.load`."""
         location = table.state
         if location is None:
-            (location,) = self._run(partial(_load, (*table.namespace, table.name)))
+            with self._loading:
+                (location,) = self._run(partial(_load, (*table.namespace, table.name)))
         return None if location == known_state else UpstreamDocument(location, location)
 
     def _address(self, levels: Sequence[str]) -> str:
@@ -243,7 +248,7 @@ def _load(identifier: Namespace, catalog: _Catalog, _step: object) -> Iterator[s
         raise catalog.told(error) from None
 
 
-def _discover(catalog: _Catalog, _step: object) -> Iterator[_Found]:
+def _discover(selection: Selection, catalog: _Catalog, _step: object) -> Iterator[_Found]:
     waiting: list[Namespace] = [()]
     patience = Patience()
     while waiting:
@@ -251,7 +256,7 @@ def _discover(catalog: _Catalog, _step: object) -> Iterator[_Found]:
         yield _Namespace(namespace)
         try:
             below = catalog.namespaces(namespace)
-            names = catalog.tables(namespace) if namespace else []
+            names = catalog.tables(namespace) if namespace and selection.takes_namespace(namespace) else []
         except Exception as error:  # noqa: BLE001 - of any of the libraries below PyIceberg
             told = catalog.told(error)
             if not namespace:
@@ -260,8 +265,10 @@ def _discover(catalog: _Catalog, _step: object) -> Iterator[_Found]:
             yield _Failure(namespace, told)
             continue
         patience.succeeded()
-        waiting += reversed(below)
+        waiting += reversed([each for each in below if selection.looks_into(each)])
         for name in names:
+            if not selection.takes(namespace, name):
+                continue
             try:
                 location = catalog.metadata_location((*namespace, name))
                 patience.succeeded()

@@ -130,6 +130,8 @@ class UnityConnector:
         """See `Connector.discover`."""
         patience = Patience()
         for catalog in self._catalogs():
+            if not self._source.selection.looks_into(self._namespace((catalog,))):
+                continue
             waiting: list[Namespace] = [(catalog,)]
             while waiting:
                 levels = waiting.pop()
@@ -142,7 +144,8 @@ class UnityConnector:
                                 raise UnprocessableError(
                                     f"Unity Catalog at {self._host} has too many schemas"
                                 )
-                            waiting.append((catalog, schema))
+                            if self._source.selection.takes_namespace(self._namespace((catalog, schema))):
+                                waiting.append((catalog, schema))
                     else:
                         for table in self._tables(*levels):
                             yield self._found(levels, table)
@@ -166,7 +169,7 @@ class UnityConnector:
         return None if location == known_state else UpstreamDocument(location, location)
 
     def _found(self, levels: Namespace, table: _Table) -> Discovery:
-        namespace = levels[1:] if self._catalog else levels
+        namespace = self._namespace(levels)
         address = f"{self._root}{_API}/tables/{quote('.'.join((*levels, table.name)), safe='')}"
         is_table = table.table_type in ("MANAGED", "EXTERNAL", None)
         if is_table and table.is_uniform:
@@ -184,6 +187,9 @@ class UnityConnector:
             what = str(table.table_type).lower()
         self._refused[address] = what.replace("_", " ")[:80]
         return DiscoveredTable(table.name, address, namespace, format="iceberg")
+
+    def _namespace(self, levels: Namespace) -> Namespace:
+        return levels[1:] if self._catalog else levels
 
     def _catalogs(self) -> Iterator[str]:
         if self._catalog:

@@ -21,11 +21,11 @@ class ConnectorPolicy(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
     full: bool = False
     """Whether each scan reads every table again, and each capture every file; otherwise what has changed."""
     max_parallel: Annotated[int, msgspec.Meta(ge=1, le=32)] = 4
-    """Most tables that a scan loads from another catalog at once."""
+    """Most tables that a scan loads from another catalog at once, and holds in memory."""
     not_before_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Time before which no schedule scans, in ms since the epoch."""
     namespaces: tuple[str, ...] = ()
-    """Patterns of namespaces that it takes, as `sales`, `raw.*` or `!*.tmp`; all if empty."""
+    """Patterns of namespaces that it takes, as `sales`, `raw.*` or `!*.tmp`; see `Selection`."""
     tables: tuple[str, ...] = ()
     """The same of the names of tables and views."""
 

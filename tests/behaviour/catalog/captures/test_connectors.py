@@ -233,8 +233,12 @@ def test_the_catalog_itself_is_a_connector_that_only_captures(bench: Bench, cloc
 def test_a_connector_that_only_captures_does_so_below_its_namespace(bench: Bench, clock: SetClock) -> None:
     bench.append(1)
     followed = Mirror(bench, clock)
-    for name, namespace in (("beside", ("other",)), ("here", ("ns",))):
-        followed.create(NewConnector(name, "catalog", "catalog:", namespace), bench.call)
+    for name, namespace, policy in (
+        ("beside", ("other",), {}),
+        ("others", ("ns",), {"tables": ["!t"]}),
+        ("here", ("ns",), {"tables": ["t*"]}),
+    ):
+        followed.create(NewConnector(name, "catalog", "catalog:", namespace, policy=policy), bench.call)
         report = bench.kernel.connectors.scans.scan(bench.call, name)
         assert (report.error, report.captures) == (None, int(name == "here"))
     with pytest.raises(BadRequestError, match="only captures"):

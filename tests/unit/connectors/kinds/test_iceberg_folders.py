@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from floecat.connectors.kinds.iceberg_folders import IcebergFoldersConnector
+from floecat.connectors.selection import Selection
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.errors import FloecatError, NoSuchTableError
 from floecat.fileio.opening import open_fileio
+from floecat.store.catalogs.connector_policies import ConnectorPolicy
 from tests.services.faults import FaultyFileIO
 from tests.services.s3 import S3Server
 from tests.storages import storage_at
+
+EVERYTHING = ConnectorPolicy()
 
 
 class Lake:
@@ -32,10 +36,13 @@ class Lake:
         if hint is not None:
             self.put(f"{path}/metadata", "version-hint.text", content=hint)
 
-    def connector(self, path: str = "", **options: str) -> IcebergFoldersConnector:
+    def connector(
+        self, path: str = "", policy: ConnectorPolicy = EVERYTHING, **options: str
+    ) -> IcebergFoldersConnector:
         location = f"{self.root}/{path}".rstrip("/")
+        storage = storage_at([self.root], self.files)
         return IcebergFoldersConnector(
-            ConnectorSource(location, options, storage_at([self.root], self.files))
+            ConnectorSource(location, options, storage, selection=Selection(policy))
         )
 
     def found(self, path: str = "", **options: str) -> list[DiscoveredTable | UnreadablePlace]:
@@ -83,6 +90,28 @@ def test_names_and_exclusions_are_those_of_every_search(lake: Lake) -> None:
     (single,) = lake.found("a/orders", name="first")
     assert isinstance(single, DiscoveredTable)
     assert single.name == "first"
+
+
+def test_folders_of_what_is_not_taken_are_not_listed(lake: Lake) -> None:
+    for path in ("orders", "sales/orders", "sales/eu/orders", "sales/eu/tmp", "raw/deep/orders"):
+        lake.table(path, "v1.metadata.json")
+
+    def found(*patterns: str, **options: str) -> tuple[list[str], int]:
+        policy = ConnectorPolicy(namespaces=patterns)
+        before = lake.files.counters.counts.calls
+        places = [each.location for each in lake.connector(policy=policy, **options).discover()]
+        calls = lake.files.counters.counts.calls - before
+        return [each.removeprefix(f"{lake.root}/") for each in places], calls
+
+    everything, calls = found()
+    assert len(everything) == 5
+    eu, calls_of_eu = found("sales.eu")
+    # the table `sales` of the root would be one of no namespace, and is not taken
+    assert eu == ["sales/eu/orders", "sales/eu/tmp"]
+    assert calls_of_eu < calls
+    assert found("!raw")[0] == [each for each in everything if not each.startswith("raw/")]
+    flat, calls_of_flat = found("sales", namespaces="flat")
+    assert (len(flat), calls_of_flat) == (5, calls)
 
 
 @pytest.mark.parametrize(

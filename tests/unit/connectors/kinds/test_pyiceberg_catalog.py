@@ -19,11 +19,14 @@ from pyiceberg.types import LongType, NestedField
 
 from floecat.connectors.kinds import pyiceberg_catalog
 from floecat.connectors.kinds.pyiceberg_catalog import PyIcebergConnector
+from floecat.connectors.selection import Selection
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, LoadsTables
 from floecat.errors import BadRequestError, LocationNotAllowedError, NoSuchTableError, UnavailableError
+from floecat.store.catalogs.connector_policies import ConnectorPolicy
 from tests.storages import storage_at
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
+EVERYTHING = ConnectorPolicy()
 KEYS = {"access-key-id": "AKIAUPSTREAM", "secret-access-key": "not-to-be-shown", "region": "eu-west-1"}
 
 
@@ -34,6 +37,7 @@ def connector(
     hosts: tuple[str, ...] = (),
     credentials: dict[str, str] | None = None,
     looks_into: Any = lambda _location: None,
+    policy: ConnectorPolicy = EVERYTHING,
     **options: str,
 ) -> PyIcebergConnector:
     named = {key.replace("_", "."): value for key, value in options.items()}
@@ -44,6 +48,7 @@ def connector(
             storage_at([folder.as_uri()]),
             credentials=credentials or {},
             allowed_hosts=hosts,
+            selection=Selection(policy),
             looks_into=looks_into,
         )
     )
@@ -102,6 +107,15 @@ def test_tables_of_nested_namespaces_by_their_metadata_files(sql: Upstream, tmp_
         "pyiceberg:lake",
         *(f"pyiceberg:lake/{ns}" for ns in ("a", "empty", "sales", "sales/eu")),
     ]
+
+
+def test_what_is_not_taken_is_not_asked_for(sql: Upstream, tmp_path: Path) -> None:
+    sql.make(("sales", "orders"), ("sales", "tmp"), ("sales", "eu", "orders"), ("a", "t"))
+    looked: list[str] = []
+    policy = ConnectorPolicy(namespaces=("sales", "!sales.eu"), tables=("!tmp",))
+    opened = connector(tmp_path, **sql.how, looks_into=looked.append, policy=policy)
+    assert [each.location for each in opened.discover()] == ["pyiceberg:lake/sales/orders"]
+    assert looked == ["pyiceberg:lake", "pyiceberg:lake/sales"]
 
 
 def test_a_commit_upstream_is_another_state(sql: Upstream, tmp_path: Path) -> None:

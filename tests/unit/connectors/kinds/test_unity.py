@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from floecat.connectors.kinds.unity import UnityConnector
+from floecat.connectors.selection import Selection
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.errors import (
     BadRequestError,
@@ -18,6 +19,7 @@ from floecat.errors import (
     UnprocessableError,
     UpstreamRefusedError,
 )
+from floecat.store.catalogs.connector_policies import ConnectorPolicy
 from tests.services.unity_catalog import UnityCatalog, unity_catalog
 from tests.storages import storage_at
 
@@ -31,7 +33,12 @@ def unity() -> Iterator[UnityCatalog]:
 
 
 def connector(
-    location: str, *, hosts: tuple[str, ...] = ("127.0.0.1",), token: str | None = None, **options: str
+    location: str,
+    *,
+    hosts: tuple[str, ...] = ("127.0.0.1",),
+    token: str | None = None,
+    patterns: tuple[str, ...] = (),
+    **options: str,
 ) -> UnityConnector:
     credentials = {} if token is None else {"scheme": "bearer", "token": token}
     return UnityConnector(
@@ -41,6 +48,7 @@ def connector(
             storage_at(["s3://lake"]),
             credentials=credentials,
             allowed_hosts=hosts,
+            selection=Selection(ConnectorPolicy(namespaces=patterns)),
         )
     )
 
@@ -76,6 +84,19 @@ def test_one_catalog_alone(unity: UnityCatalog) -> None:
     assert list(connector(unity.url, catalog="main").discover()) == [
         DiscoveredTable("t", "s3://lake/t", ("sales",))
     ]
+
+
+def test_schemas_that_are_not_taken_are_not_listed(unity: UnityCatalog) -> None:
+    for levels in (("main", "sales"), ("main", "raw"), ("other", "sales")):
+        unity.add(*levels, "t", storage_location=f"s3://lake/{'/'.join(levels)}")
+    opened = connector(unity.url, patterns=("main.sales",))
+    assert [each.location for each in opened.discover()] == ["s3://lake/main/sales"]
+    # catalogs, schemas of one of them, tables of one schema
+    assert len(unity.asked) == 3
+    unity.asked.clear()
+    found = connector(unity.url, catalog="main", patterns=("!raw",)).discover()
+    assert [each.location for each in found] == ["s3://lake/main/sales"]
+    assert len(unity.asked) == 2
 
 
 def test_uniform_tables_are_followed_by_their_iceberg_metadata(unity: UnityCatalog) -> None:

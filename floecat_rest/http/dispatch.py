@@ -26,7 +26,7 @@ from floecat_rest.http.compression import compressed
 from floecat_rest.http.documents import DocumentResponse
 from floecat_rest.http.errors import ErrorForm, MethodNotAllowedError, answer_error, iceberg_error
 from floecat_rest.http.json_responses import WITHOUT_BODY, Answer
-from floecat_rest.http.options import AT_ONCE, PUBLIC, WITHOUT_STORAGE
+from floecat_rest.http.options import AT_ONCE, PUBLIC, WAITS_FOR_CATALOGS, WITHOUT_STORAGE
 from floecat_rest.http.parameters import Parameters
 from floecat_rest.http.paths import empty_name_error
 from floecat_rest.http.requests import CatalogRequest, HttpServices, header_of
@@ -160,6 +160,8 @@ class _Endpoint:
         self._function: Callable[..., Any] = getattr(handler.fn, "func", handler.fn)
         self._at_once = AT_ONCE in handler.opt
         self._waits_for: WaitsFor = "store" if WITHOUT_STORAGE in handler.opt else "storage"
+        if WAITS_FOR_CATALOGS in handler.opt:
+            self._waits_for = "catalogs"
 
     async def call(self, request: CatalogRequest, arguments: dict[str, Any]) -> ASGIApp:
         """The answer, ready to be sent as far as that takes time: it is done in the thread of the handler."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["AT_ONCE", "PUBLIC", "STRICT", "UNLISTED", "WITHOUT_STORAGE"]
+__all__ = ["AT_ONCE", "PUBLIC", "STRICT", "UNLISTED", "WAITS_FOR_CATALOGS", "WITHOUT_STORAGE"]
 
 PUBLIC: Final = "public"
 """Mark of a route that needs no login."""
@@ -17,6 +17,9 @@ UNLISTED: Final = "unlisted"
 
 WITHOUT_STORAGE: Final = "without_storage"
 """Mark of a route that asks the store alone, or goes on in a thread for storage."""
+
+WAITS_FOR_CATALOGS: Final = "waits_for_catalogs"
+"""Mark of a route that asks another catalog, which may take long to answer."""
 
 AT_ONCE: Final = "at_once"
 """Mark of a route that needs no storage, and reads a few rows by key. A local store answers on the event

@@ -8,7 +8,7 @@ from litestar.params import RawBody
 from floecat.connectors.scan_jobs import ReconcileSettings
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import check_wait
-from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.options import WAITS_FOR_CATALOGS, WITHOUT_STORAGE
 from floecat_rest.http.request_log import request_id_of
 from floecat_rest.http.requests import CatalogRequest, PageSize, PageToken, path_name
 from floecat_rest.management.controllers import ManagementController, listed_size
@@ -99,7 +99,7 @@ class ConnectorDifferencesController(ManagementController):
 
     path = f"{_CONNECTOR}/differences"
 
-    @get(operation_id="listConnectorDifferences", sync_to_thread=True)
+    @get(operation_id="listConnectorDifferences", sync_to_thread=True, opt={WAITS_FOR_CATALOGS: True})
     def list_connector_differences(self, request: CatalogRequest) -> ListDifferencesResponse:
         """Compares with what the connector finds now, and changes nothing."""
         found = request.kernel.connectors.scans.compare(request.call(), path_name(request, "connector"))
@@ -111,7 +111,7 @@ class ConnectorAdoptionController(ManagementController):
 
     path = f"{_CONNECTOR}/adopt"
 
-    @post(operation_id="adoptTable", status_code=200, sync_to_thread=True)
+    @post(operation_id="adoptTable", status_code=200, sync_to_thread=True, opt={WAITS_FOR_CATALOGS: True})
     def adopt_table(self, request: CatalogRequest, body: RawBody) -> AdoptedResponse:
         """Makes a table or view that the connector follows an own one. The other catalog is to stop first."""
         wanted = request.read(body, AdoptRequest).identifier
@@ -127,7 +127,7 @@ class ConnectorScanController(ManagementController):
 
     path = f"{_CONNECTOR}/scan"
 
-    @post(operation_id="scanConnector", status_code=200, sync_to_thread=True)
+    @post(operation_id="scanConnector", status_code=200, sync_to_thread=True, opt={WAITS_FOR_CATALOGS: True})
     def scan_connector(self, request: CatalogRequest) -> ScanResponse:
         """Scans now, registers new tables, and reports the outcome of each."""
         report = request.kernel.connectors.scans.scan(request.call(), path_name(request, "connector"))
@@ -139,7 +139,12 @@ class ConnectorStartController(ManagementController):
 
     path = f"{_CONNECTOR}/start"
 
-    @post(operation_id="startScan", status_code=200, sync_to_thread=True)
+    @post(
+        operation_id="startScan",
+        status_code=200,
+        sync_to_thread=True,
+        opt={WAITS_FOR_CATALOGS: True},
+    )
     def start_scan(self, request: CatalogRequest, body: RawBody) -> JobResponse:
         """Has the connector scanned, waits for it, and answers the job, which goes on if it takes longer.
 
@@ -169,7 +174,9 @@ class ConnectorValidationController(ManagementController):
 
     path = f"{_CONNECTOR}/validate"
 
-    @post(operation_id="validateConnector", status_code=200, sync_to_thread=True)
+    @post(
+        operation_id="validateConnector", status_code=200, sync_to_thread=True, opt={WAITS_FOR_CATALOGS: True}
+    )
     def validate_connector(self, request: CatalogRequest) -> ValidationResponse:
         """Asks what a scan would ask, for one table, says in words how that went, and changes nothing."""
         steps = request.kernel.connectors.trial.run(request.call(), path_name(request, "connector"))

@@ -1,9 +1,10 @@
 """The threads that requests run in.
 
-What may wait for object storage, or for an identity provider, has threads apart from what only asks the
-store: while those hang, listings and look-ups go on. One object store, or the local disk, gets a share of the
-threads for storage: while it hangs, catalogs on other stores go on. Accounts take turns where calls wait.
-What finds no thread in a bounded time, or too many others that wait, is refused and did not run.
+What may wait for object storage, for an identity provider, or for other catalogs, has threads apart from
+what only asks the store: while those hang, listings and look-ups go on. One object store, or the local disk,
+gets a share of the threads for storage: while it hangs, catalogs on other stores go on. Accounts take turns
+where calls wait. What finds no thread in a bounded time, or too many others that wait, is refused and did not
+run.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from floecat_rest.process.threads import ThreadCall, Threads
 
 __all__ = ["BoundedThreads", "RequestThreads", "WaitsFor"]
 
-WaitsFor: TypeAlias = Literal["store", "storage", "login"]
-"""The slowest thing that a call waits for: the store, object storage, or an identity provider."""
+WaitsFor: TypeAlias = Literal["store", "storage", "login", "catalogs"]
+"""The slowest thing that a call waits for; `catalogs` are those of others."""
 
 _RETRY_AFTER_S: Final = 5
 
@@ -106,7 +107,7 @@ class BoundedThreads(Threads):
 
 
 class RequestThreads:
-    """The threads of a service: for what waits for storage, for an identity provider, or for neither.
+    """The threads of a service, by what they wait for.
 
     Attributes:
         reads_at_once: whether the event loop may read the store.
@@ -120,6 +121,7 @@ class RequestThreads:
             "storage": (settings.gateway.threads, of_storage),
             "store": (limits.threads_without_storage, None),
             "login": (limits.threads_for_logins, None),
+            "catalogs": (limits.threads_for_catalogs, None),
         }
         self._all = {
             kind: BoundedThreads(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -30,6 +29,7 @@ from floecat.errors import (
 from floecat.jobs.descriptions import JobInfo
 from floecat.jobs.kinds import Backoff, JobKind
 from floecat.jobs.queue import JobQueue
+from floecat.jobs.rounds import JobRound
 from floecat.jobs.running_job import JobFailedError, RunningJob
 from floecat.settings import Settings
 from floecat.store.catalogs import connectors
@@ -44,6 +44,7 @@ __all__ = ["ReconcileSettings", "ScanInfo", "ScanJobs"]
 _log = logging.getLogger(__name__)
 
 _DUE_AT_ONCE = 100
+_SCANS_AT_ONCE = 16
 _PRINCIPAL = "connector"
 _LEASE_MS = 60_000
 _MAX_ATTEMPTS = 8
@@ -228,15 +229,20 @@ class ScanJobs:
     def scan_due(self) -> Iterator[ConnectorScanReport]:
         """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
 
+        Several are scanned at once, so that one whose catalog hangs holds up no other.
+
+        Yields:
+            Reports in the order in which scans end.
+
         Raises:
             StoreUnavailableError: the store does not answer.
         """
-        self._enqueue_due()
         queue = JobQueue(self._store, self._clock, self.kind)
-        while rows := queue.claim():
-            reports: list[ConnectorScanReport] = []
-            queue.work_on(rows[0], work=partial(self._work, told=reports.append))
-            yield from reports
+        lasts_s = self._settings.limits.connector_scan_time.seconds
+        round_: JobRound[ConnectorScanReport] = JobRound(
+            queue, self._work, at_once=_SCANS_AT_ONCE, lasts_s=lasts_s
+        )
+        yield from round_.run(self._enqueue_due)
 
     def _enqueue_due(self) -> None:
         """Inserts a job for each scan that is due, and sets its next one, in one transaction.
@@ -257,7 +263,7 @@ class ScanJobs:
                 self._store.run(enqueue)
             except DuplicateKeyError:
                 # its scan before is still open, and the connector stays due until that one has ended
-                _log.info("connector %s is still being scanned", row.name)
+                _log.debug("connector %s is still being scanned", row.name)
 
     def _insert(self, conn: Connection, job: JobRow) -> None:
         # the newest one tells how it stands

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 import uuid_utils.compat as uuids
@@ -112,7 +113,12 @@ class JobQueue:
         return drained
 
     def claim(
-        self, limit: int = 1, *, lane: str | None = None, subject: str | None = None
+        self,
+        limit: int = 1,
+        *,
+        lane: str | None = None,
+        subject: str | None = None,
+        without: Sequence[UUID] = (),
     ) -> Sequence[JobRow]:
         """Claims jobs that are due, each to be given to `work_on` at once.
 
@@ -120,6 +126,7 @@ class JobQueue:
             limit: most jobs.
             lane: claim jobs that are offered in this lane, instead of those that are due.
             subject: claim due jobs about this alone.
+            without: accounts whose jobs are left to others.
 
         Raises:
             StoreUnavailableError: the store does not answer.
@@ -142,6 +149,7 @@ class JobQueue:
                 lane=lane,
                 subject=subject,
                 after_account=kind.turns.last,
+                without=without,
             )
         )
         if rows and subject is None:

@@ -250,6 +250,10 @@ class LimitSettings(SettingsGroup, frozen=True, kw_only=True):
     threads_for_logins: Annotated[int, integer(minimum=1, maximum=1000)] = 4
     """Threads of a worker that verify bearer tokens, which may wait for the keys of the issuer."""
 
+    threads_for_catalogs: Annotated[int, integer(minimum=1, maximum=1000)] = 16
+    """Threads of a worker for requests that ask other catalogs: scans, comparisons and trials of connectors,
+    and adoptions. An account has one of each at a time. Other requests go on while those catalogs hang."""
+
     queue_wait_ms: Annotated[int, integer(minimum=1)] = 10_000
     """Longest time that a request waits for a thread. Then it is answered 503."""
 

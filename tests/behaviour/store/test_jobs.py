@@ -403,6 +403,17 @@ def test_accounts_take_turns(store: Store) -> None:
     assert taken == [first[0], later[0], first[1], later[1], first[2], first[3]]
 
 
+def test_accounts_that_have_enough_are_left_alone(store: Store) -> None:
+    many, few = (add_catalog(store, name) for name in ("many", "few"))
+    add_jobs(store, many, 3)
+    (other,) = add_jobs(store, few, 1, due_at_ms=NOW_MS + 1)
+    for last in (FIRST_TURN, many.account_id, few.account_id):
+        before = [row.id for row in _claim_after(store, last, without=[many.account_id])]
+        assert before == ([other.id] if last == FIRST_TURN else [])
+    assert _claim_after(store, FIRST_TURN, without=[many.account_id, few.account_id]) == []
+    assert len(_claim_after(store, FIRST_TURN)) == 1
+
+
 def test_accounts_take_turns_at_what_is_offered(store: Store) -> None:
     for name in ("many", "few"):
         for job in add_jobs(store, add_catalog(store, name), 2, due_at_ms=NOW_MS + 1000):
@@ -420,7 +431,9 @@ _OFFER = (
 )
 
 
-def _claim_after(store: Store, account_id: UUID, *, lane: str | None = None) -> list[JobRow]:
+def _claim_after(
+    store: Store, account_id: UUID, *, lane: str | None = None, without: Sequence[UUID] = ()
+) -> list[JobRow]:
     return store.run(
         lambda conn: job_claims.claim(
             conn,
@@ -432,5 +445,6 @@ def _claim_after(store: Store, account_id: UUID, *, lane: str | None = None) -> 
             longest_ms=LONGEST_MS,
             lane=lane,
             after_account=account_id,
+            without=without,
         )
     )

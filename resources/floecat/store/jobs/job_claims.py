@@ -65,6 +65,7 @@ def claim(
     lane: str | None = None,
     subject: str | None = None,
     after_account: UUID = FIRST_TURN,
+    without: Sequence[UUID] = (),
 ) -> list[JobRow]:
     """Claims the jobs of an account that have been due for longest. No job goes to two owners.
 
@@ -79,6 +80,7 @@ def claim(
         lane: claim jobs that wait in this lane until they are due, instead of those that are due.
         subject: claim due jobs about this alone.
         after_account: whose turn it was before: the account that has jobs and comes next by its id is first.
+        without: accounts whose jobs that are due are left alone.
 
     Returns:
         The jobs as they are now, in no particular order.
@@ -94,9 +96,13 @@ def claim(
     }
     if subject is not None:
         return [job_row(row) for row in conn.all(_CLAIM_ABOUT, parameters | {"wanted_subject": subject})]
-    statement = _CLAIM if lane is None else _CLAIM_IN_LANE
+    statement = _CLAIM
     if lane is not None:
+        statement = _CLAIM_IN_LANE
         parameters["wanted_lane"] = lane
+    elif without:
+        statement = _CLAIM_WITHOUT
+        parameters["without"] = list(without)
     rows = conn.all(statement, parameters | {"after_account": after_account})
     if not rows and after_account != FIRST_TURN:
         rows = conn.all(statement, parameters | {"after_account": FIRST_TURN})
@@ -258,6 +264,13 @@ _IS_IN_LANE: Final = (
 )
 _HAS_NEXT_TURN: Final = _jobs.c.account_id > sa.bindparam("after_account")
 _CLAIM: Final = _claiming((*_IS_DUE, _HAS_NEXT_TURN))
+_CLAIM_WITHOUT: Final = _claiming(
+    (
+        *_IS_DUE,
+        _HAS_NEXT_TURN,
+        _jobs.c.account_id.not_in(sa.bindparam("without", expanding=True, type_=sa.Uuid())),
+    )
+)
 _CLAIM_IN_LANE: Final = _claiming((*_IS_IN_LANE, _HAS_NEXT_TURN))
 _CLAIM_ABOUT: Final = _claiming((*_IS_DUE, _jobs.c.subject == sa.bindparam("wanted_subject")))
 _ANY_DUE: Final = sa.select(sa.literal(1)).where(*_IS_DUE).limit(1)

@@ -18,7 +18,7 @@ from floecat.settings import GatewaySettings, Settings
 from floecat.settings.limits import LimitSettings
 from floecat.working_memory import WorkingMemory, take_memory
 from floecat_rest.app import CONTROLLERS
-from floecat_rest.http.options import WITHOUT_STORAGE
+from floecat_rest.http.options import WAITS_FOR_CATALOGS, WITHOUT_STORAGE
 from floecat_rest.process.request_threads import BoundedThreads, RequestThreads
 
 
@@ -540,6 +540,7 @@ class TestRequestThreads:
             await asyncio.sleep(0)
             assert await self.threads.run(lambda: 1, "storage") == 1
             assert await self.threads.run(lambda: 2, "login") == 2
+            assert await self.threads.run(lambda: 3, "catalogs") == 3
             hangs.set()
             await asyncio.gather(*hung)
 
@@ -598,9 +599,26 @@ def test_operations_that_may_wait_for_storage():
     }
 
 
+def test_operations_that_may_wait_for_other_catalogs():
+    found = {
+        str(handler.operation_id)
+        for controller in CONTROLLERS
+        for handler in vars(controller).values()
+        if isinstance(handler, HTTPRouteHandler) and WAITS_FOR_CATALOGS in handler.opt
+    }
+    assert found == {
+        "adoptTable",
+        "listConnectorDifferences",
+        "scanConnector",
+        "startScan",
+        "validateConnector",
+    }
+
+
 def test_the_defaults():
     assert LimitSettings().queue_wait_ms == 10_000
     assert LimitSettings().queued_requests == 1000
     assert LimitSettings().threads_without_storage == 10
     assert LimitSettings().threads_for_logins == 4
+    assert LimitSettings().threads_for_catalogs == 16
     assert LimitSettings().threads_per_storage_percent == 75

@@ -10,7 +10,7 @@ from pydantic import PrivateAttr
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from floecat.connectors.scan_jobs import ScanJobs
+    from floecat.connectors.scanning.scan_jobs import ScanJobs
     from floecat.delta.refresh.pipeline import DeltaPipeline
     from floecat.events.catalog_events import CatalogEvents
     from floecat.events.lost_files import LostFiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar import delete, get, post
 from litestar.params import RawBody
 
-from floecat.connectors.scan_jobs import ReconcileSettings
+from floecat.connectors.scanning.scan_jobs import ReconcileSettings
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.jobs.operations import check_wait
 from floecat_rest.http.options import WAITS_FOR_CATALOGS, WITHOUT_STORAGE

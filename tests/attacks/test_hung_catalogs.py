@@ -120,7 +120,7 @@ def test_due_scans_of_other_accounts_go_on(lakes: Kernel, tmp_path: Path, form: 
             honest = account(lakes, folder)
             create(honest, NewConnector(f"honest{number}", "iceberg", folder.as_uri()))
         began_s = time.monotonic()
-        due = lakes.connectors.scans.scan_due()
+        due = lakes.connectors.jobs.scan_due()
         ended = {next(due).connector for _ in range(_HONEST)}
         took_s = time.monotonic() - began_s
         assert ended == {f"honest{number}" for number in range(_HONEST)}

@@ -1,4 +1,4 @@
-"""Connectors of a catalog: creation, listing, removal. `floecat.connectors.scans` scans them."""
+"""Connectors of a catalog: creation, listing, removal. `floecat.connectors.scanning.scans` scans them."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from floecat.catalog.open_catalog import CatalogServices
 from floecat.connectors.adoption import Adoption
-from floecat.connectors.captures import AskForCaptures
 from floecat.connectors.connector_service import ConnectorService
 from floecat.connectors.followed_format import FOLLOWED, FollowedFormat
 from floecat.connectors.followed_tables import DropTable, FollowedTables
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.registry import ConnectorRegistry
-from floecat.connectors.scan_jobs import ScanJobs
-from floecat.connectors.scans import ConnectorScans
+from floecat.connectors.scanning.captures import AskForCaptures
+from floecat.connectors.scanning.scan_jobs import ScanJobs
+from floecat.connectors.scanning.scans import ConnectorScans
 from floecat.connectors.validation import ConnectorTrial
 from floecat.credentials.secrets import Encryption
 from floecat.entries.open_entries import EntryParts

@@ -8,9 +8,9 @@ from typing import Final
 
 from floecat.auth.authorizer import Privilege
 from floecat.connectors.connector_service import ConnectorService
-from floecat.connectors.discovery import discovered
 from floecat.connectors.one_at_a_time import OneAtATime
 from floecat.connectors.registrations import TableRegistrations
+from floecat.connectors.scanning.discovery import discovered
 from floecat.connectors.selection import Selection
 from floecat.connectors.spi import (
     ChecksRoot,

@@ -34,7 +34,7 @@ _ASKING = {
     "catalog/namespaces.py",
     "connectors/connector_service.py",
     # the job of a connector that the call has asked for
-    "connectors/scan_jobs.py",
+    "connectors/scanning/scan_jobs.py",
     "entries/lookup.py",
     "entries/listing.py",
     "entries/names.py",

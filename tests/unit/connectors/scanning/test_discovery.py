@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from floecat.connectors.discovery import FoundTable, discovered, load_ahead
+from floecat.connectors.scanning.discovery import FoundTable, discovered, load_ahead
 from floecat.connectors.selection import Selection
 from floecat.connectors.spi import ConnectorSource, DiscoveredTable, Discovery, UnreadablePlace
 from floecat.errors import NoSuchTableError, StorageUnavailableError

@@ -19,16 +19,16 @@ import msgspec
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.namespaces import NamespaceService
 from floecat.clock import Clock
-from floecat.connectors.captures import AskForCaptures, ScanCaptures
 from floecat.connectors.connector_info import ScanProgress
 from floecat.connectors.connector_service import ConnectorService, described_fault
-from floecat.connectors.discovery import FoundTable, discovered, load_ahead
 from floecat.connectors.followed_tables import FetchedDocument, Followed, FollowedTables
 from floecat.connectors.following import Difference, Following
 from floecat.connectors.one_at_a_time import OneAtATime
-from floecat.connectors.registering import Registering
 from floecat.connectors.registrations import TableRegistrations
 from floecat.connectors.scan_reports import ConnectorScanReport, FailedTable
+from floecat.connectors.scanning.captures import AskForCaptures, ScanCaptures
+from floecat.connectors.scanning.discovery import FoundTable, discovered, load_ahead
+from floecat.connectors.scanning.registering import Registering
 from floecat.connectors.selection import Selection
 from floecat.connectors.spi import Connector, DiscoveredTable, LoadsTables, UnreadablePlace
 from floecat.entries.calls import Call

@@ -11,11 +11,11 @@ import msgspec
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.catalogs import CatalogService
 from floecat.clock import Clock
-from floecat.connectors.account_turns import AccountTurns
 from floecat.connectors.connector_info import ConnectorPolicy, NewConnector, ScanProgress
 from floecat.connectors.connector_service import MIN_INTERVAL_MS, SCAN_JOB, ConnectorService
 from floecat.connectors.scan_reports import ConnectorScanReport
-from floecat.connectors.scans import ConnectorScans
+from floecat.connectors.scanning.account_turns import AccountTurns
+from floecat.connectors.scanning.scans import ConnectorScans
 from floecat.entries.calls import Call
 from floecat.errors import (
     BadRequestError,

@@ -1,0 +1,1 @@
+"""Scans: what connectors find, registered or followed, and captured."""

@@ -18,6 +18,7 @@ from floecat_assets.definitions import defs
 from floecat_assets.defs.connectors.assets import discovered_tables
 from floecat_assets.defs.connectors.jobs import connector_scan
 from floecat_assets.defs.connectors.schedules import connector_scan_schedule
+from floecat_assets.defs.connectors.sensors import failed_scan_sensor
 from floecat_assets.defs.resources import KernelResource
 from tests.orchestration.conftest import Lakehouse
 
@@ -94,6 +95,57 @@ def test_an_event_names_tables_as_people_do(lakehouse: Lakehouse, instance: dg.D
     shown = record.asset_materialization.metadata["reconcile/tables"]  # type: ignore[union-attr]
     (row,) = shown.records  # type: ignore[union-attr]
     assert (row.data["table"], row.data["what"]) == ("landed:eu.orders", "new")
+
+
+def test_events_have_links_and_partitions_go_with_their_connectors(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOECAT_PIPELINE_CATALOG_URL", "https://catalog.example.com")
+    lakehouse.delta("orders")
+    lakehouse.connect("landing", "delta")
+    assert run(instance, connector_scan.name).success
+    assert instance.get_dynamic_partitions("connectors") == ["floecat/landing"]
+    (record,) = instance.fetch_materializations(discovered_tables.key, limit=1).records
+    links = record.asset_materialization.metadata  # type: ignore[union-attr]
+    root = "https://catalog.example.com/management/v1/catalogs/floecat"
+    assert links["reconcile/connector"].value == f"{root}/connectors/landing"
+    assert str(links["reconcile/job"].value).startswith(f"{root}/jobs/")
+    assert links["reconcile/captures"].value == 1
+    lakehouse.kernel.connectors.connectors.drop(lakehouse.call(), "landing")
+    lakehouse.connect("second", "delta")
+    assert run(instance, connector_scan.name).success
+    assert instance.get_dynamic_partitions("connectors") == ["floecat/second"]
+
+
+def test_scans_of_a_run_that_was_killed_are_due_again_with_the_reason(
+    lakehouse: Lakehouse, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakehouse.delta("orders")
+    lakehouse.connect("landing", "delta")
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(_self: object) -> Any:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaConnector, "discover", killed)
+        result = run(instance, connector_scan.name, raises=False)
+    assert not result.success
+    (job,) = lakehouse.kernel.jobs.list(lakehouse.call(), kinds=["connector-scan"])
+    assert job.state == "running"
+    with dg.build_run_status_sensor_context(
+        sensor_name="failed_scan_sensor",
+        dagster_instance=instance,
+        dagster_run=result.dagster_run,
+        dagster_event=next(event for event in reversed(result.all_events) if event.is_failure),
+        resources={"kernel": KernelResource()},
+    ).for_run_failure() as context:
+        assert failed_scan_sensor(context) is None
+    (job,) = lakehouse.kernel.jobs.list(lakehouse.call(), kinds=["connector-scan"])
+    assert (job.state, job.attempts) == ("waiting", 1)
+    assert f"run {result.run_id} failed" in (job.last_error or "")
 
 
 def events(instance: dg.DagsterInstance) -> list[tuple[str | None, object, object]]:

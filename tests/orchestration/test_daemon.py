@@ -14,10 +14,13 @@ import dagster as dg
 import msgspec
 import pytest
 
+from floecat.connectors.connector_info import NewConnector
+from floecat.entries.calls import Call
 from floecat.iceberg.manifests.lists import read_manifest_list
 from floecat.iceberg.manifests.reader import read_manifest
 from floecat.identifiers.namespace import TableIdentifier
 from tests.orchestration.conftest import Lakehouse
+from tests.scan_files import WrittenAppends
 
 ROOT = Path(__file__).parents[2]
 TABLES = dg.AssetKey(["catalog", "tables"])
@@ -81,6 +84,41 @@ def test_the_daemon_reports_commits_makes_delta_tables_readable_and_captures_sta
     assert captured, (daemon / "daemon.log").read_text()
     assert captured[0].asset_materialization.metadata["statistics/rows"].value == "18"
     _check_files(lakehouse, delta_table)
+
+
+def test_a_commit_in_another_catalog_is_here_and_captured_without_a_hand(
+    daemon: Path, lakehouse: Lakehouse
+) -> None:
+    kernel, theirs = lakehouse.kernel, lakehouse.create("orders")
+    location = msgspec.json.decode(kernel.catalog.tables.load(lakehouse.call(), theirs).metadata)["location"]
+    appends = WrittenAppends(location)
+    lakehouse.commit(theirs, *appends.append(1))
+    call = lakehouse.call()
+    mirror = kernel.catalog.catalogs.create(
+        call.principal.account_id, "mirror", call.catalog.storage_location.rpartition("/")[0]
+    )
+    here = Call.of_service("ada", mirror)
+    kernel.connectors.connectors.create(here, NewConnector("lake", "iceberg", location, interval_ms=10_000))
+    assert _captured(lakehouse, here, 1), (daemon / "daemon.log").read_text()
+    lakehouse.commit(theirs, *appends.append(1))
+    assert _captured(lakehouse, here, 2), (daemon / "daemon.log").read_text()
+    key = dg.AssetKey(["reconcile", "discovered_tables"])
+    with dg.DagsterInstance.from_config(str(daemon)) as instance:
+        newest = _materializations(instance, key, 2, partition="mirror/lake")[0].asset_materialization
+    assert newest.metadata["reconcile/changed"].value == newest.metadata["reconcile/captures"].value == 1
+
+
+def _captured(lakehouse: Lakehouse, call: Call, snapshots: int, within_s: float = 200) -> bool:
+    """Whether so many snapshots of the only table of a catalog are captured in the end."""
+    kernel, deadline = lakehouse.kernel, time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        for each in kernel.catalog.tables.list_all(call):
+            identifier = TableIdentifier(("lake",), each.name)
+            found = kernel.statistics.captures.snapshots(call, identifier)
+            if sum(capture.status == "finalized" for capture in found) == snapshots:
+                return True
+        time.sleep(0.5)
+    return False
 
 
 def _check_files(lakehouse: Lakehouse, table: TableIdentifier) -> None:

@@ -81,6 +81,7 @@ def test_the_code_location_holds_what_it_should():
         ("capture_sensor", dg.DefaultSensorStatus.RUNNING),
         ("commit_sensor", dg.DefaultSensorStatus.RUNNING),
         ("delta_log_sensor", dg.DefaultSensorStatus.RUNNING),
+        ("failed_scan_sensor", dg.DefaultSensorStatus.RUNNING),
         ("purge_sensor", dg.DefaultSensorStatus.RUNNING),
         ("table_names_sensor", dg.DefaultSensorStatus.RUNNING),
     }

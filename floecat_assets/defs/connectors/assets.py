@@ -9,7 +9,7 @@ import dagster as dg
 __all__ = ["CONNECTORS", "discovered_tables"]
 
 CONNECTORS: Final = dg.DynamicPartitionsDefinition(name="connectors")
-"""Partitions, one per connector: its catalog, `/`, its name."""
+"""Partitions, one per connector: its catalog, as `catalog_label` writes it, `/`, its name."""
 
 discovered_tables = dg.AssetSpec(
     key=["reconcile", "discovered_tables"],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
+from floecat.events.live_entries import label
 from floecat_assets.defs.connectors.assets import discovered_tables
 from floecat_assets.defs.resources import KernelResource
 
@@ -38,14 +39,23 @@ def _evaluation(
     )
 
 
+def _enabled(kernel: "Kernel") -> Sequence["ConnectorState"]:
+    default_id = kernel.settings.gateway.default_account_id
+    return [
+        each._replace(catalog=label(each.catalog, each.account_id, default_id))
+        for each in kernel.connectors.connectors.states()
+        if each.enabled
+    ]
+
+
 def _reachable(kernel: "Kernel") -> dg.AssetCheckEvaluation:
-    failing = [each for each in kernel.connectors.connectors.states() if each.last_error]
+    failing = [each for each in _enabled(kernel) if each.last_error]
     columns = ("catalog", "name", "last_error")
     return _evaluation("upstreams_reachable", "had a problem in their last scan", failing, columns)
 
 
 def _matching(kernel: "Kernel") -> dg.AssetCheckEvaluation:
-    differing = [each for each in kernel.connectors.connectors.states() if each.unreadable or each.gone]
+    differing = [each for each in _enabled(kernel) if each.unreadable or each.gone]
     columns = ("catalog", "name", "followed", "unreadable", "gone")
     return _evaluation("tables_match_upstream", "have tables that differ from upstream", differing, columns)
 

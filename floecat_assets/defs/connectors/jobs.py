@@ -3,9 +3,12 @@
 # no __future__.annotations here: Dagster wants the type of `context` and takes no text for it
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import UUID
 
 import dagster as dg
 
+from floecat.events.live_entries import label
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.identifiers.written_names import written
 from floecat_assets.defs.connectors.assets import CONNECTORS, discovered_tables
@@ -14,6 +17,7 @@ from floecat_assets.defs.resources import KernelResource
 
 if TYPE_CHECKING:
     from floecat.connectors.scan_reports import ConnectorScanReport
+    from floecat.runtime import Kernel
 
 __all__ = ["connector_scan"]
 
@@ -27,8 +31,8 @@ def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> N
 
     A problem with a table is recorded with its connector and does not stop the scan.
     """
-    ended_early = []
-    for report in kernel.connector_scans().scan_due():
+    ended_early: dict[str, bool] = {}
+    for report in kernel.connector_scans().scan_due(context.run_id):
         context.log.info(
             "connector %s: %d tables registered, %d of them cannot be read, %d changed, %d were known,"
             " %d failed",
@@ -44,16 +48,18 @@ def scan_connectors(context: dg.OpExecutionContext, kernel: KernelResource) -> N
             context.log.warning("table %s cannot be read: %s", _name(report, made.identifier), problem)
         if report.summary is not None:
             context.log.warning("connector %s: %s", report.connector, report.summary)
-        if report.error is not None:
-            ended_early.append(report.connector)
-        context.log_event(_scanned(context.instance, report))
+        # one that ended early may be tried again in this run
+        ended_early[report.connector] = report.error is not None
+        context.log_event(_scanned(context.instance, kernel.open(), report))
+    _forget_deleted(context.instance, kernel.open())
     for evaluate in EVALUATIONS:
         # evaluations are taken, and missing in the type
         evaluation: Any = evaluate(kernel.open())
         context.log_event(evaluation)
-    if ended_early:
+    failed = [name for name, is_early in ended_early.items() if is_early]
+    if failed:
         raise dg.Failure(
-            f"Scans of {len(ended_early)} connectors ended early: {', '.join(ended_early[:10])}",
+            f"Scans of {len(failed)} connectors ended early: {', '.join(failed[:10])}",
             allow_retries=False,
         )
 
@@ -64,11 +70,40 @@ def connector_scan() -> None:
     scan_connectors()
 
 
+def _forget_deleted(instance: dg.DagsterInstance, kernel: "Kernel") -> None:
+    """Removes the partitions of connectors that were deleted."""
+    known = {
+        _partition(kernel, each.catalog, each.account_id, each.name)
+        for each in kernel.connectors.connectors.states()
+    }
+    name = CONNECTORS.name or ""
+    for key in set(instance.get_dynamic_partitions(name)) - known:
+        instance.delete_dynamic_partition(name, key)
+
+
+def _partition(kernel: "Kernel", catalog: str, account_id: UUID | None, connector: str) -> str:
+    default_id = kernel.settings.gateway.default_account_id
+    return f"{label(catalog, account_id or default_id, default_id)}/{connector}"
+
+
+def _links(kernel: "Kernel", report: "ConnectorScanReport") -> dict[str, dg.MetadataValue]:
+    """Where the service shows the connector, what differs, and the job of the scan with its captures."""
+    url = kernel.settings.pipeline.catalog_url
+    if url is None:
+        return {}
+    root = f"{url.rstrip('/')}/management/v1/catalogs/{quote(report.catalog, safe='')}"
+    connector = f"{root}/connectors/{quote(report.connector, safe='')}"
+    links = {"connector": connector, "differences": f"{connector}/differences"}
+    if report.job_id is not None:
+        links["job"] = f"{root}/jobs/{report.job_id}/tree"
+    return {f"reconcile/{name}": dg.MetadataValue.url(link) for name, link in links.items()}
+
+
 def _scanned(
-    instance: dg.DagsterInstance, report: "ConnectorScanReport"
+    instance: dg.DagsterInstance, kernel: "Kernel", report: "ConnectorScanReport"
 ) -> dg.AssetMaterialization | dg.AssetObservation:
     """The event of a scan: one that ended early has not seen everything, and is an observation."""
-    key = f"{report.catalog}/{report.connector}"
+    key = _partition(kernel, report.catalog, report.account_id, report.connector)
     instance.add_dynamic_partitions(CONNECTORS.name or "", [key])
     kind = dg.AssetMaterialization if report.error is None else dg.AssetObservation
     counts = report.progress
@@ -87,6 +122,8 @@ def _scanned(
             "reconcile/changed": counts.changed,
             "reconcile/gone": counts.gone,
             "reconcile/failed": counts.failed,
+            "reconcile/captures": counts.captures,
+            **_links(kernel, report),
             "reconcile/tables": dg.MetadataValue.table(
                 records=[dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows[:_NAMED]],
                 schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),

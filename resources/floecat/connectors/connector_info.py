@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -94,10 +95,12 @@ class ConnectorInfo(msgspec.Struct, frozen=True):
 
 
 class ConnectorState(NamedTuple):
-    """How it stands with an enabled connector, of any catalog."""
+    """How it stands with a connector, of any catalog."""
 
+    account_id: UUID
     catalog: str
     name: str
+    enabled: bool
     last_error: str | None
     followed: int
     """Tables and views that follow another catalog."""

@@ -164,7 +164,7 @@ class ConnectorService:
         return Page([self._info(row) for row in found.rows], next_token)
 
     def states(self) -> Sequence[ConnectorState]:
-        """The enabled connectors of all accounts; for operators."""
+        """The connectors of all accounts, by the names of their catalogs; for operators."""
         with self._store.read() as conn:
             return [ConnectorState(*row) for row in followed_entries.counts(conn)]
 

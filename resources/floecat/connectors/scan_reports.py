@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import msgspec
 
 from floecat.connectors.connector_info import ScanProgress
@@ -40,6 +42,9 @@ class ConnectorScanReport(msgspec.Struct):
     """Name of its catalog."""
     schema_separator: str | None = None
     """Of its catalog; none in a flat one."""
+    account_id: UUID | None = None
+    job_id: UUID | None = None
+    """The job of the scan, if there is one."""
     registered: list[TableRegistration] = []
     """New tables. One that cannot be read is registered all the same, with the problem."""
     changed: list[Followed] = []

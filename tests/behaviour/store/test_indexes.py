@@ -17,6 +17,7 @@ from floecat.store.database.prepared_statements import PerDialect, TwoChanges
 
 READS_EVERYTHING = {
     "catalogs.connectors._DUE",  # those that are due, by turns of catalogs
+    "entries.followed_entries._COUNTS",  # of all accounts
     "commits.metrics._BEYOND",  # once a sweep, to weigh the reports of each catalog, from an index alone
     "catalogs.catalogs._COMMIT_VERSIONS",  # few rows
     "catalogs.catalogs._DELETE",  # by an operator; that no entry names the catalog is seen by looking at all

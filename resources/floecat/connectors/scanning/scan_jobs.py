@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -37,6 +38,7 @@ from floecat.store.catalogs.connectors import ConnectorRow
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError
 from floecat.store.jobs import job_claims, jobs
+from floecat.store.jobs.job_claims import Lease
 from floecat.store.jobs.jobs import JobRow
 
 __all__ = ["ReconcileSettings", "ScanInfo", "ScanJobs"]
@@ -51,6 +53,9 @@ _MAX_ATTEMPTS = 8
 _BACKOFF = Backoff(base_ms=500, max_ms=30_000)
 _RETENTION_MS = 7 * 86_400_000
 _POLL_S = 0.1
+_LONGEST_REASON = 1000
+_RUN = "run"
+"""Key in the progress: the run of the pipeline that works on the scan."""
 _LASTING = (
     BadRequestError,
     ForbiddenError,
@@ -226,10 +231,13 @@ class ScanJobs:
         with self._store.read() as conn:
             return bool(connectors.due(conn, now_ms, 1)) or job_claims.may_claim(conn, SCAN_JOB, now_ms)
 
-    def scan_due(self) -> Iterator[ConnectorScanReport]:
+    def scan_due(self, run_id: str | None = None) -> Iterator[ConnectorScanReport]:
         """Scans every connector whose time has come, of all catalogs; each is scanned by one process only.
 
         Several are scanned at once, so that one whose catalog hangs holds up no other.
+
+        Args:
+            run_id: the run of the pipeline that does so; see `end_run`.
 
         Yields:
             Reports in the order in which scans end.
@@ -240,7 +248,7 @@ class ScanJobs:
         queue = JobQueue(self._store, self._clock, self.kind)
         lasts_s = self._settings.limits.connector_scan_time.seconds
         round_: JobRound[ConnectorScanReport] = JobRound(
-            queue, self._work, at_once=_SCANS_AT_ONCE, lasts_s=lasts_s
+            queue, partial(self._work, run_id=run_id), at_once=_SCANS_AT_ONCE, lasts_s=lasts_s
         )
         yield from round_.run(self._enqueue_due)
 
@@ -283,8 +291,43 @@ class ScanJobs:
             dedup_key=str(row.id),
         )
 
+    def end_run(self, run_id: str, reason: str) -> int:
+        """Makes the scans due again that a run of the pipeline left when it failed, with why.
+
+        Otherwise each would wait until the lease of the run has ended.
+
+        Returns:
+            Number of scans.
+
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        with self._store.read() as conn:
+            left = [
+                row
+                for row in jobs.list_open(conn, SCAN_JOB)
+                if row.state == "running" and msgspec.json.decode(row.progress).get(_RUN) == run_id
+            ]
+        now_ms = self._clock.now_ms()
+        for row in left:
+            lease = Lease(row.id, row.lease_owner or "", row.lease_epoch)
+            self._store.run(
+                partial(
+                    job_claims.put_back,
+                    lease=lease,
+                    progress=row.progress,
+                    now_ms=now_ms,
+                    error=reason[:_LONGEST_REASON],
+                    retry_at_ms=now_ms + _BACKOFF.delay_ms(row.attempts),
+                )
+            )
+        return len(left)
+
     def _work(
-        self, job: RunningJob, told: Callable[[ConnectorScanReport], None] = lambda _report: None
+        self,
+        job: RunningJob,
+        told: Callable[[ConnectorScanReport], None] = lambda _report: None,
+        run_id: str | None = None,
     ) -> str | None:
         payload = msgspec.json.decode(job.row.payload, type=_ScanPayload)
         with self._store.read() as conn:
@@ -297,8 +340,13 @@ class ScanJobs:
         # the principal that created the connector was asked then; a schedule has none
         call = Call.of_service(_PRINCIPAL, catalog)
 
+        run = {} if run_id is None else {_RUN: run_id}
+        job.progress = dict(run)
+        if run:
+            job.submit(lambda _conn: None)
+
         def note(progress: ScanProgress) -> None:
-            job.progress = msgspec.structs.asdict(progress)
+            job.progress = msgspec.structs.asdict(progress) | run
             job.check()
 
         report = self._scans.run(call, row, note, job.row.id)

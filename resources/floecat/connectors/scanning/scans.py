@@ -212,6 +212,7 @@ class ConnectorScans:
             LeaseLostError, JobCancelledError, WorkerStoppedError: as `told` raises them.
         """
         report = _report(call, row)
+        report.job_id = job_id
         captures = ScanCaptures(self._store, self._ask_for_captures, row, job_id)
 
         def tell() -> None:
@@ -364,7 +365,10 @@ class ConnectorScans:
 
 
 def _report(call: Call, row: ConnectorRow) -> ConnectorScanReport:
-    return ConnectorScanReport(row.name, call.catalog.name, call.catalog.schema_separator)
+    catalog = call.catalog
+    return ConnectorScanReport(
+        row.name, catalog.name, catalog.schema_separator, account_id=catalog.account_id
+    )
 
 
 def _following(

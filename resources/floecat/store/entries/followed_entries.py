@@ -139,15 +139,17 @@ def _number(column: sa.Column[Any]) -> sa.ScalarSelect[int]:
 
 _COUNTS: Final = (
     sa.select(
+        _catalogs.c.account_id,
         _catalogs.c.name,
         _connectors.c.name,
+        _connectors.c.enabled,
         _connectors.c.last_error,
         _number(followed_table.c.entry_id),
         _number(followed_table.c.problem),
         _number(followed_table.c.gone_at_ms) + _number(_delta.c.gone_at_ms),
     )
     .select_from(_connectors.join(_catalogs, _catalogs.c.id == _connectors.c.catalog_id))
-    .where(_connectors.c.enabled)
+    .order_by(_catalogs.c.name, _connectors.c.name)
 )
 _PAGE: Final = 1000
 _FIRST_ID: Final = UUID(int=0)
@@ -289,12 +291,12 @@ def note_problem(conn: Connection, entry_id: UUID, problem: str | None, differs_
     conn.change(_NOTE_PROBLEM, parameters)
 
 
-def counts(conn: Connection) -> list[tuple[str, str, str | None, int, int, int]]:
-    """Enabled connectors of all catalogs: catalog, name, last error, and numbers of followed entries.
+def counts(conn: Connection) -> list[tuple[UUID, str, str, bool, str | None, int, int, int]]:
+    """Connectors of all catalogs: account, catalog, name, whether enabled, last error, numbers of entries.
 
     The numbers are of all, of those with a problem, and of those that are gone, registered ones among them.
     """
-    return sorted(tuple(row) for row in conn.all(_COUNTS, {}))
+    return [tuple(row) for row in conn.all(_COUNTS, {})]
 
 
 def _encoded(upstream: TableIdentifier) -> str:

@@ -287,7 +287,7 @@ def test_a_scan_whose_asking_fails_is_done_again_and_asks(
     with monkeypatch.context() as patch:
         patch.setattr(followed.kernel.connectors.scans, "_ask_for_captures", away)
         assert list(followed.kernel.connectors.jobs.scan_due()) == []
-    followed.clock.ms += INTERVAL_MS
+    followed.clock.ms += 30_000
     assert [report.captures for report in followed.kernel.connectors.jobs.scan_due()] == [1]
     followed.work()
     assert followed.captured() == [1]

@@ -7,30 +7,36 @@ import os
 import socket
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["Deadline", "NoRedirects", "Watched", "WatchedTls", "opener", "reason_of"]
+from floecat.errors import SettingsError
+
+__all__ = ["Deadline", "NoRedirects", "Watched", "WatchedTls", "opener", "reason_of", "trusting"]
+
+_LONGEST_WAIT_S: Final = 3600.0
 
 
 class Deadline:
     """Ends connections when the time is over: the library's timeout is that of each call of the system."""
 
     def __init__(self, within_s: float) -> None:
-        self._timer = threading.Timer(within_s, self._end)
-        self._timer.daemon = True
+        self._within_s = within_s
         self._sockets: list[socket.socket] = []
+        self.ends_s = 0.0
+        """By the monotonic clock, once it runs."""
         self.is_over = False
 
     def __enter__(self) -> Deadline:
-        self._timer.start()
+        self.ends_s = time.monotonic() + self._within_s
+        _running.add(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
+        _running.remove(self)
         for each in self._sockets:
             each.close()
 
@@ -39,13 +45,55 @@ class Deadline:
         # a TLS socket has no `dup`
         self._sockets.append(socket.socket(fileno=os.dup(connected.fileno())))
         if self.is_over:
-            self._end()
+            self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Ends its connections."""
         self.is_over = True
         for each in self._sockets:
             with suppress(OSError):  # it is closed by the other side
                 each.shutdown(socket.SHUT_RDWR)
+
+
+class _Deadlines:
+    """The deadlines that run, and a thread that ends them: one for each would cost more than a request."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew, in a process that has no thread of its parent."""
+        self._changed = threading.Condition()
+        self._running: set[Deadline] = set()
+        self._wakes_s = float("inf")
+        self._thread: threading.Thread | None = None
+
+    def add(self, deadline: Deadline) -> None:
+        with self._changed:
+            self._running.add(deadline)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="deadlines", daemon=True)
+                self._thread.start()
+            elif deadline.ends_s < self._wakes_s:
+                self._changed.notify()
+
+    def remove(self, deadline: Deadline) -> None:
+        with self._changed:
+            self._running.discard(deadline)
+
+    def _watch(self) -> None:
+        with self._changed:
+            while True:
+                now_s = time.monotonic()
+                for each in [each for each in self._running if each.ends_s <= now_s]:
+                    self._running.discard(each)
+                    each.end()
+                self._wakes_s = min((each.ends_s for each in self._running), default=float("inf"))
+                self._changed.wait(min(self._wakes_s - now_s, _LONGEST_WAIT_S))
+
+
+_running = _Deadlines()
+os.register_at_fork(after_in_child=_running.forget)
 
 
 class Watched(http.client.HTTPConnection):
@@ -104,6 +152,26 @@ def opener(
 ) -> urllib.request.OpenerDirector:
     """Opens requests whose connections end in time. Proxies are those of the environment."""
     return urllib.request.build_opener(_Http(deadline), _Https(deadline, trusted), redirects)
+
+
+def trusting(ca_file: str | None, setting: str) -> ssl.SSLContext:
+    """What checks the certificates of servers, by the authorities of the system and those of a file.
+
+    Args:
+        ca_file: in PEM.
+        setting: that names the file.
+
+    Raises:
+        SettingsError: the file holds no certificates.
+    """
+    trusted = ssl.create_default_context()
+    if ca_file:
+        try:
+            trusted.load_verify_locations(ca_file)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it holds no certificate in PEM"
+            raise SettingsError(f"{setting}: {ca_file} cannot be read: {why}") from None
+    return trusted
 
 
 def reason_of(error: Exception) -> str:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 
-from floecat.auth.deadlines import Deadline, opener, reason_of
-from floecat.errors import SettingsError
+from floecat.auth.deadlines import Deadline, opener, reason_of, trusting
 
 __all__ = ["DocumentError", "IssuerDocuments", "check_address"]
 
@@ -52,13 +51,7 @@ class IssuerDocuments:
         self._most_bytes = most_bytes
         self._bearer_token_file = bearer_token_file
         self._setting = setting
-        self._trusted = ssl.create_default_context()
-        if ca_file:
-            try:
-                self._trusted.load_verify_locations(ca_file)
-            except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or "it holds no certificate in PEM"
-                raise SettingsError(f"{setting}.ca-file: {ca_file} cannot be read: {why}") from None
+        self._trusted = trusting(ca_file, f"{setting}.ca-file")
 
     def read(self, url: str) -> bytes:
         """The document at an address.

@@ -284,6 +284,7 @@ class ConnectorService:
             call.catalog.storage,
             credentials=self._credentials(row),
             allowed_hosts=self._settings.allowed_hosts,
+            ca_file=self._settings.ca_file,
             token_commands=self._settings.token_commands,
             catalog_id=str(call.catalog.id),
             selection=Selection(row.policy),

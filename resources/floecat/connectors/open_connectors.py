@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from floecat.auth.deadlines import trusting
 from floecat.catalog.open_catalog import CatalogServices
 from floecat.connectors.adoption import Adoption
 from floecat.connectors.connector_service import ConnectorService
@@ -14,6 +15,7 @@ from floecat.connectors.registry import ConnectorRegistry
 from floecat.connectors.scanning.captures import AskForCaptures
 from floecat.connectors.scanning.scan_jobs import ScanJobs
 from floecat.connectors.scanning.scans import ConnectorScans
+from floecat.connectors.upstream_http import CA_FILE
 from floecat.connectors.validation import ConnectorTrial
 from floecat.credentials.secrets import Encryption
 from floecat.entries.open_entries import EntryParts
@@ -58,8 +60,10 @@ def open_connectors(
         background: knows jobs of all kinds.
 
     Raises:
-        SettingsError: a kind of connector that is set is malformed.
+        SettingsError: a kind of connector that is set is malformed, or the file of authorities holds none.
     """
+    if settings.connectors.ca_file:
+        trusting(settings.connectors.ca_file, CA_FILE)  # refuses the file now rather than with every scan
     connectors = ConnectorService(
         parts.store,
         parts.transactions,

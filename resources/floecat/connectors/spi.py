@@ -49,6 +49,8 @@ class ConnectorSource(msgspec.Struct, frozen=True):
     """How it logs in upstream, decrypted: `scheme` and what that needs. Never part of a message or a log."""
     allowed_hosts: Sequence[str] = ()
     """Hosts that it may connect to, from `floecat.connectors.allowed-hosts`: names, or `*.domain`."""
+    ca_file: str | None = None
+    """Authorities that it trusts beside those of the system, from `floecat.connectors.ca-file`."""
     token_commands: Mapping[str, str] = {}
     """Commands that print tokens, by name, from `floecat.connectors.token-commands`."""
     catalog_id: str = ""

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 import msgspec
 
-from floecat.auth.deadlines import Deadline, reason_of
+from floecat.auth.deadlines import Deadline, reason_of, trusting
 from floecat.errors import (
     BadRequestError,
     FloecatError,
@@ -28,10 +28,13 @@ from floecat.errors import (
     UnprocessableError,
 )
 
-__all__ = ["LONGEST_ANSWER_BYTES", "AllowedHosts", "Signer", "UpstreamAnswer", "UpstreamHttp"]
+__all__ = ["CA_FILE", "LONGEST_ANSWER_BYTES", "AllowedHosts", "Signer", "UpstreamAnswer", "UpstreamHttp"]
 
 LONGEST_ANSWER_BYTES: Final = 64 << 20
 """As the document of a table; listings and tokens have less."""
+
+CA_FILE: Final = "floecat.connectors.ca-file"
+"""Setting that names a file with certificates."""
 
 _SETTING: Final = "floecat.connectors.allowed-hosts"
 _MOST_REDIRECTS: Final = 3
@@ -163,19 +166,25 @@ class _CheckedTls(http.client.HTTPSConnection, _Checked):
 class UpstreamHttp:
     """Sends requests to other catalogs. Keeps connections to each between requests. Thread-safe."""
 
-    def __init__(self, allowed: Sequence[str], *, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self, allowed: Sequence[str], *, ca_file: str | None = None, timeout_s: float = _TIMEOUT_S
+    ) -> None:
         """Sends nothing yet.
 
         Args:
             allowed: hosts, as `floecat.connectors.allowed-hosts` lists them.
+            ca_file: certificates in PEM of authorities that are trusted beside those of the system.
             timeout_s: longest time of a request, with its redirects.
+
+        Raises:
+            SettingsError: the file holds no certificates.
         """
         self.hosts = AllowedHosts(allowed)
         self._timeout_s = timeout_s
-        self._trusted = ssl.create_default_context()
         self._kept: defaultdict[tuple[str, str], list[http.client.HTTPConnection]] = defaultdict(list)
         """As many of an origin as there were requests at once."""
         self._lock = threading.Lock()
+        self._trusted = trusting(ca_file, CA_FILE)
 
     def close(self) -> None:
         """Ends the connections that are kept."""
@@ -262,7 +271,8 @@ class UpstreamHttp:
             connection.close()
             late = deadline.is_over or isinstance(error, TimeoutError)
             if not late:
-                raise UnavailableError(f"{parts.netloc} does not answer: {reason_of(error)}") from None
+                hint = f" (see {CA_FILE})" if isinstance(error, ssl.SSLCertVerificationError) else ""
+                raise UnavailableError(f"{parts.netloc} does not answer: {reason_of(error)}{hint}") from None
         if late:
             connection.close()
             raise UnavailableError(f"{parts.netloc} did not answer within {self._timeout_s:g} s")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -14,16 +16,24 @@ from floecat.errors import (
     BadRequestError,
     FloecatError,
     LocationNotAllowedError,
+    SettingsError,
     UnavailableError,
     UnprocessableError,
 )
+from tests.services.certificates import PrivateAuthority
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
 @contextmanager
-def answering(answer: Callable[[socket.socket], object], asked: list[bytes] | None = None) -> Iterator[str]:
-    """The port of a server that answers each connection with what a function sends."""
+def answering(
+    answer: Callable[[socket.socket], object], asked: list[bytes] | None = None, *, first: int = 65_536
+) -> Iterator[str]:
+    """The port of a server that answers each connection with what a function sends.
+
+    Args:
+        first: bytes that are read before it answers.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -31,7 +41,7 @@ def answering(answer: Callable[[socket.socket], object], asked: list[bytes] | No
                 while True:
                     connection, _ = server.accept()
                     with suppress(OSError), connection:
-                        sent = connection.recv(65_536)
+                        sent = connection.recv(first) if first else b""
                         if asked is not None:
                             asked.append(sent)
                         answer(connection)
@@ -265,3 +275,88 @@ def test_reasons_of_the_network():
         http().send("GET", f"http://127.0.0.1:{port}/")
     with pytest.raises(UnavailableError, match="host is not found"):
         http("catalog.invalid").send("GET", "http://catalog.invalid/")
+
+
+class TestTls:
+    """A server with a certificate of a private authority, for the name `catalog.example`."""
+
+    @pytest.fixture
+    def authority(self, tmp_path: Path) -> PrivateAuthority:
+        return PrivateAuthority(tmp_path)
+
+    @pytest.fixture
+    def lookups(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Names that were looked up; all are this machine the first time, and elsewhere from then on."""
+        asked: list[str] = []
+        real = socket.getaddrinfo
+
+        def found(host: str, port: int, *_rest: object, **_more: object) -> object:
+            asked.append(host)
+            address = "127.0.0.1" if asked.count(host) == 1 else "169.254.169.254"
+            return real(address, port, type=socket.SOCK_STREAM)
+
+        monkeypatch.setattr(socket, "getaddrinfo", found)
+        return asked
+
+    @contextmanager
+    def serving(
+        self, tls: ssl.SSLContext, named: list[str | None], asked: list[bytes] | None = None
+    ) -> Iterator[str]:
+        tls.sni_callback = lambda _socket, name, _context: named.append(name)
+
+        def answer(connection: socket.socket) -> None:
+            with tls.wrap_socket(connection, server_side=True) as wrapped:
+                sent = wrapped.recv(65_536)
+                if asked is not None:
+                    asked.append(sent)
+                wrapped.sendall(OK + b"Content-Length: 4\r\n\r\nhere")
+
+        with answering(answer, first=0) as port:
+            yield port
+
+    def test_an_authority_that_is_not_known_is_refused_in_words(self, authority, lookups):
+        asked: list[bytes] = []
+        with self.serving(authority.server("catalog.example"), [], asked) as port:
+            sender = http("catalog.example")
+            with pytest.raises(
+                UnavailableError,
+                match=r"its certificate is not trusted: unable to get local issuer certificate"
+                r" \(see floecat.connectors.ca-file\)",
+            ) as raised:
+                sender.send("GET", f"https://catalog.example:{port}/", {"Authorization": "hush"})
+        assert "hush" not in raised.value.message
+        assert asked == []
+
+    def test_the_name_is_checked_and_the_address_is_the_one_that_was(self, authority, lookups):
+        named: list[str | None] = []
+        with self.serving(authority.server("catalog.example"), named) as port:
+            sender = UpstreamHttp(["catalog.example"], ca_file=str(authority.file))
+            assert sender.send("GET", f"https://catalog.example:{port}/").body == b"here"
+            assert (named, lookups) == (["catalog.example"], ["catalog.example"])
+            with pytest.raises(LocationNotAllowedError, match=r"169\.254\.169\.254"):
+                UpstreamHttp(["catalog.example"], ca_file=str(authority.file)).send(
+                    "GET", f"https://catalog.example:{port}/"
+                )
+
+    def test_a_certificate_for_another_name_is_refused(self, authority, lookups):
+        asked: list[bytes] = []
+        with self.serving(authority.server("other.example", "127.0.0.1"), [], asked) as port:
+            sender = UpstreamHttp(["catalog.example"], ca_file=str(authority.file))
+            with pytest.raises(UnavailableError, match="Hostname mismatch"):
+                sender.send("GET", f"https://catalog.example:{port}/", {"Authorization": "hush"})
+        assert asked == []
+
+    def test_a_handshake_that_never_ends_is_given_up(self, authority, lookups):
+        def hears(connection: socket.socket) -> None:
+            while connection.recv(65_536):
+                pass
+
+        with answering(hears, first=0) as port:
+            sender = UpstreamHttp(["catalog.example"], ca_file=str(authority.file), timeout_s=0.3)
+            with pytest.raises(UnavailableError, match=r"did not answer within 0\.3 s"):
+                sender.send("GET", f"https://catalog.example:{port}/")
+
+    def test_a_file_without_certificates_is_refused(self, tmp_path):
+        (tmp_path / "empty").write_text("")
+        with pytest.raises(SettingsError, match=r"connectors\.ca-file: .*empty cannot be read"):
+            UpstreamHttp([], ca_file=str(tmp_path / "empty"))

@@ -134,7 +134,7 @@ class IcebergRestConnector:
         self._source = source
         self._root = source.location.rstrip("/")
         self._options, self._headers = _checked(source.options)
-        self._http = UpstreamHttp(source.allowed_hosts)
+        self._http = UpstreamHttp(source.allowed_hosts, ca_file=source.ca_file)
         self._http.hosts.check_url(self._root)
         if "?" in self._root:
             raise BadRequestError("Invalid address of another catalog: must hold no query")

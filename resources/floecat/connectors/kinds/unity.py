@@ -113,7 +113,7 @@ class UnityConnector:
         self._catalog = source.options.get(_CATALOG)
         self._source = source
         self._root = source.location.rstrip("/")
-        self._http = UpstreamHttp(source.allowed_hosts)
+        self._http = UpstreamHttp(source.allowed_hosts, ca_file=source.ca_file)
         parts = self._http.hosts.check_url(self._root)
         if parts.query or _API in parts.path:
             raise BadRequestError(f"Invalid address of a Unity Catalog: must hold no query and no {_API}")

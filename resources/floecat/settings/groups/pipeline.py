@@ -30,6 +30,10 @@ class ConnectorSettings(SettingsGroup, frozen=True, kw_only=True):
     """Hosts of other catalogs, and of the services where connectors log in, as `catalog.example.com` or
     `*.example.com`: connectors connect to no other."""
 
+    ca_file: Annotated[str | None, text()] = None
+    """File in PEM with certificates of authorities that those of other catalogs, and of the services where
+    connectors log in, may be of, beside those of the system (which `SSL_CERT_FILE` replaces)."""
+
     token_commands: Annotated[Mapping[str, str], mapping(secret=True)] = {}
     """Commands that print a token for the login of connectors, by the name that credentials give, as
     `lake = "gcloud auth print-access-token"`. They run without a shell, as the user of the service."""

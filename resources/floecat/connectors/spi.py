@@ -143,7 +143,7 @@ class LoadsTables(Protocol):
     """What a connector can do that finds tables of the format `iceberg`."""
 
     def load(self, table: DiscoveredTable, known_state: str | None, /) -> UpstreamDocument | None:
-        """The table as it is now.
+        """The table as it is now. Called by several threads at once, while `discover` goes on.
 
         Args:
             table: as `discover` found it.

@@ -27,6 +27,7 @@ from pyiceberg.types import LongType, NestedField
 from benchmarks.closed_and_open import Client, Request, Run, opened
 from benchmarks.figures import figure, percentile, progress
 from benchmarks.other_catalog import IN_A_NAMESPACE, other_catalog, table_name
+from benchmarks.planning_beside_loads import burning_processes
 from benchmarks.servers import Floecat, floecat
 from floecat.connectors.connector_info import NewConnector
 from floecat.entries.calls import Call
@@ -162,6 +163,8 @@ def _loads(folder: Path, size: int) -> None:
         progress("loads alone")
         _at_rate(service, 2)
         alone = _at_rate(service, 10)
+        with burning_processes():
+            _compare("connectors.loads-beside-2-busy-processes", alone, _at_rate(service, 10), 0)
         scans: dict[str, Callable[[], None]] = {
             "by-request": lambda: _scan_by_request(service, "by-request"),
             "by-process": lambda: _scan_by_process(folder, settings, "by-process"),

@@ -21,6 +21,8 @@ from benchmarks.figures import figure, progress
 from benchmarks.servers import Floecat, floecat
 from benchmarks.wrk import run_wrk
 
+__all__ = ["burning_processes"]
+
 _SECONDS = 8
 _CLIENTS = 4
 _SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
@@ -40,7 +42,7 @@ def main() -> None:
             url = f"{service.api}/namespaces/db/tables/small"
             run_wrk(url, 4, 1)
             alone = run_wrk(url, 4, _SECONDS)
-            with _burning():
+            with burning_processes():
                 burning = run_wrk(url, 4, _SECONDS)
             with _planning(service) as plans:
                 planning = run_wrk(url, 4, _SECONDS)
@@ -102,7 +104,8 @@ def _planning(service: Floecat) -> Iterator[list[None]]:
 
 
 @contextmanager
-def _burning() -> Iterator[None]:
+def burning_processes() -> Iterator[None]:
+    """Two processes that compute all the time."""
     started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
         yield

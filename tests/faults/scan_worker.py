@@ -28,7 +28,7 @@ def main(data_dir: str, now_ms: int, calls: int) -> None:
     store = killable_store(settings.store_url, switch)
     kernel = Kernel(settings, store, LocalFileIO(fsync=False), SetClock(now_ms))
     switch.arm(calls)
-    for report in kernel.connectors.scans.scan_due():
+    for report in kernel.connectors.jobs.scan_due():
         if report.summary is not None:
             raise SystemExit(report.summary)
     switch.disarm()

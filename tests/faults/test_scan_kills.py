@@ -130,7 +130,7 @@ class KilledScanners:
 
     def finish(self) -> None:
         """What the next process makes of it."""
-        for report in self.kernel.connectors.scans.scan_due():
+        for report in self.kernel.connectors.jobs.scan_due():
             assert report.summary is None
         self.clock.ms += _HOUR_MS
 

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 from rich.tree import Tree
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 _SCAN: Final = "connector-scan"
+_WIDEST: Final = 10_000
 _SHOWN: Final = 20
 """Jobs of one level that a live view shows."""
 
@@ -112,7 +114,8 @@ def show(kernel: Kernel, call: Call, id: IdArgument, *, as_json: JsonOption = Fa
     if as_json:
         _commands.print([job], as_json=True)
     else:
-        out.print(_tree(job), soft_wrap=True)
+        # without a bound, so that no line is cut
+        Console(file=out.file, width=_WIDEST, highlight=False).print(_tree(job))
 
 
 @app.command()
@@ -172,7 +175,17 @@ def settings(kernel: Kernel, call: Call, *, as_json: JsonOption = False) -> None
         print_json([found])
         return
     values = msgspec.to_builtins(found)
-    print_rows(("setting", "value"), ((name, _shown(value)) for name, value in values.items()))
+    print_rows(("setting", "value"), (_row(name, value) for name, value in values.items()))
+
+
+def _row(name: str, value: object) -> tuple[str, str]:
+    """A setting for people: times as durations."""
+    from floecat.settings.kinds import Duration
+
+    if not name.endswith("-ms"):
+        return name, _shown(value)
+    times: Any = value if isinstance(value, list | tuple) else [value]
+    return name.removesuffix("-ms"), _shown([Duration(each) for each in times])
 
 
 def _shown(value: object) -> str:

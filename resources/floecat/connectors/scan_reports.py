@@ -51,6 +51,10 @@ class ConnectorScanReport(msgspec.Struct):
     """Tables and views that follow another catalog: newer states, new names, and what is gone or removed."""
     skipped: list[CatalogTable] = []
     failed: list[FailedTable] = []
+    gone: int = 0
+    """Number of those in `changed` that are gone or removed."""
+    failed_tables: int = 0
+    """Number of tables in `failed`; the others are places."""
     captures: int = 0
     """Number of tables whose captures were asked for."""
     folders: int = 0
@@ -63,18 +67,15 @@ class ConnectorScanReport(msgspec.Struct):
     @property
     def progress(self) -> ScanProgress:
         """The progress of the scan."""
-        named = sum(failure.identifier is not None for failure in self.failed)
-        changes = [each.change for each in self.changed]
-        gone = changes.count("gone") + changes.count("removed")
-        changed = len(changes) - gone
-        tables = len(self.registered) + changed + len(self.skipped) + named
+        changed = len(self.changed) - self.gone
+        tables = len(self.registered) + changed + len(self.skipped) + self.failed_tables
         return ScanProgress(
             self.folders,
             tables,
             len(self.registered),
             len(self.failed),
             changed,
-            gone,
+            self.gone,
             self.captures,
         )
 
@@ -95,11 +96,13 @@ class ConnectorScanReport(msgspec.Struct):
             self.skipped.append(CatalogTable(followed.identifier, followed.address))
         else:
             self.changed.append(followed)
+            self.gone += followed.change in ("gone", "removed")
         self.counts(followed.identifier, followed.address)
 
     def fails(self, failure: FailedTable) -> None:
         """Adds a failure."""
         self.failed.append(failure)
+        self.failed_tables += failure.identifier is not None
         self.counts(failure.identifier, failure.location, failure.error)
 
     def counts(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
+from floecat.child_process import NICENESS
 from floecat.jobs.queue import JobQueue
 from floecat.jobs.running_job import RunningJob
 from floecat.store.jobs.jobs import JobRow
@@ -122,8 +125,15 @@ class JobRound(Generic[T]):
 
     def _work_on(self, row: JobRow) -> None:
         problem: BaseException | None = None
+        _give_way()
         try:
             self._queue.work_on(row, self._stopped.is_set, work=lambda job: self._work(job, self._told.put))
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
             problem = error
         self._told.put(_Ended(row.account_id, problem))
+
+
+def _give_way() -> None:
+    """Lets requests of a service on the same machine go first. Linux has a niceness for each thread."""
+    with suppress(OSError):  # elsewhere threads have none of their own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

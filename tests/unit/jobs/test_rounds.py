@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import pytest
 import uuid_utils.compat as uuids
 
+from floecat.child_process import NICENESS
 from floecat.jobs.rounds import JobRound
 from floecat.jobs.running_job import RunningJob
 from floecat.store.jobs import jobs
@@ -99,3 +101,17 @@ def test_a_fault_of_the_store_ends_it_and_jobs_are_given_back(bench: Bench) -> N
     with bench.store.read() as conn:
         states = jobs.count_by_state(conn)
     assert states == {("scan", "running"): 1, ("scan", "waiting"): 1}
+
+
+def test_jobs_give_way_to_requests_and_their_process_does_not(bench: Bench) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    seen: list[int] = []
+
+    def work(_job: RunningJob, _tell: Tell) -> str | None:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return None
+
+    insert(bench, uuids.uuid7())
+    assert list(round_of(bench, work).run(lambda: None)) == []
+    assert seen == [max(own, NICENESS)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own

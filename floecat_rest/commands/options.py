@@ -53,6 +53,7 @@ __all__ = [
     "on_catalog",
     "one_of",
     "open_call",
+    "operator",
     "settings_from",
 ]
 
@@ -243,17 +244,23 @@ def on_account(command: Callable[Concatenate[Kernel, Actor, P], None]) -> Callab
     """Makes a command work on an account, which need not have a catalog: with an open kernel and who acts."""
 
     def run(account: str | None, config: Path | None, data_dir: Path | None, **given: Any) -> None:
-        from floecat.auth.actors import Actor
-        from floecat.auth.authorizer import AllowAll
-        from floecat.auth.principals import Principal
         from floecat.runtime import kernel
 
         with kernel(settings_from(config, data_dir=data_dir)) as opened:
             # one that is mistyped is not made
             known = opened.access.accounts.describe(str(account_of(opened, account)))
-            command(opened, Actor(Principal(OPERATOR, known.id), AllowAll()), **given)  # type: ignore[call-arg]
+            command(opened, operator(known.id), **given)  # type: ignore[call-arg]
 
     return _with_options(command, run, {"account": AccountOption})
+
+
+def operator(account_id: UUID) -> Actor:
+    """Who uses commands: works on the store directly, and may do everything."""
+    from floecat.auth.actors import Actor
+    from floecat.auth.authorizer import AllowAll
+    from floecat.auth.principals import Principal
+
+    return Actor(Principal(OPERATOR, account_id), AllowAll())
 
 
 def _with_options(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import compress, islice
 from typing import Final
@@ -20,7 +20,6 @@ from floecat.access.principal_service import PrincipalInfo
 from floecat.auth.authorizer import Privilege, Securable
 from floecat.errors import (
     BadRequestError,
-    FloecatError,
     NoSuchWarehouseError,
     NotFoundError,
     UnsupportedOperationError,
@@ -49,7 +48,7 @@ from floecat_rest.gravitino.access_wire import (
     WireSecurable,
     known_privileges,
 )
-from floecat_rest.gravitino.errors import IllegalNameError, illegal_is, missing_is, name_schema, taken_is
+from floecat_rest.gravitino.errors import IllegalNameError, illegal_is, missing_is, schemas_by_name, taken_is
 from floecat_rest.gravitino.wire import audit
 from floecat_rest.http.options import WITHOUT_STORAGE
 from floecat_rest.http.paged import every
@@ -345,15 +344,8 @@ def _catalog_in(request: CatalogRequest, full_name: str) -> tuple[str, str | Non
     return full_name.partition(".")[0], request.services.settings.namespaces.separator
 
 
-@contextmanager
-def _by_their_names(request: CatalogRequest, *things: Securable) -> Iterator[None]:
-    """Messages name schemas as Gravitino's clients do."""
-    try:
-        yield
-    except FloecatError as error:
-        for on in things:
-            name_schema(error, on.namespace, _catalog_in(request, f"{on.catalog}.")[1])
-        raise
+def _by_their_names(request: CatalogRequest, *things: Securable) -> AbstractContextManager[None]:
+    return schemas_by_name((on.namespace, _catalog_in(request, f"{on.catalog}.")[1]) for on in things)
 
 
 def _full_name(request: CatalogRequest, on: Securable) -> tuple[str, str]:
@@ -380,11 +372,11 @@ def _role(request: CatalogRequest, name: str) -> RoleAnswer:
         if each.privilege in GRAVITINO_NAMES:
             held[each.on].append(WirePrivilege(GRAVITINO_NAMES[each.privilege]))
     objects = [WireSecurable(*_full_name(request, on)[::-1], privileges) for on, privileges in held.items()]
-    return RoleAnswer(WireRole(name, objects, audit(role.created_at_ms, role.created_at_ms)))
+    return RoleAnswer(WireRole(name, objects, audit(role.created_at_ms)))
 
 
 def _user(found: PrincipalInfo) -> WireMember:
-    return WireMember(found.name, found.roles, audit(found.created_at_ms, found.created_at_ms))
+    return WireMember(found.name, found.roles, audit(found.created_at_ms))
 
 
 def _change_roles(request: CatalogRequest, body: bytes, member: str) -> Sequence[str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from floecat.auth.authorizer import Privilege
 from floecat_rest.gravitino.errors import IllegalNameError
-from floecat_rest.gravitino.wire import Audit
+from floecat_rest.gravitino.wire import WireAudit
 
 __all__ = [
     "GRAVITINO_NAMES",
@@ -72,7 +72,7 @@ class WireRole(msgspec.Struct, frozen=True, rename="camel"):
 
     name: str
     securable_objects: Sequence[WireSecurable]
-    audit: Audit
+    audit: WireAudit
     properties: Mapping[str, str] = {}
 
 
@@ -81,7 +81,7 @@ class WireMember(msgspec.Struct, frozen=True):
 
     name: str
     roles: Sequence[str]
-    audit: Audit = Audit()
+    audit: WireAudit = WireAudit()
 
 
 class WireOwner(msgspec.Struct, frozen=True):

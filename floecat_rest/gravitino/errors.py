@@ -5,7 +5,7 @@ Its clients choose the exception by code and type, and format messages with `%`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
@@ -26,7 +26,7 @@ __all__ = [
     "gravitino_error",
     "illegal_is",
     "missing_is",
-    "name_schema",
+    "schemas_by_name",
     "taken_is",
 ]
 
@@ -109,12 +109,22 @@ def illegal_is(
     return _as(IllegalNameError, kind, *errors)
 
 
-def name_schema(error: FloecatError, schema: Namespace, separator: str | None) -> None:
-    """Has an error name a schema, and those that it is in, as clients do, not with dots as Iceberg's."""
-    for depth in range(len(schema), 0, -1):
-        levels = schema[:depth]
-        for text in (written(levels), ".".join(levels)):
-            error.told = error.told.replace(text, schema_name(levels, separator))
+@contextmanager
+def schemas_by_name(schemas: Iterable[tuple[Namespace, str | None]]) -> Iterator[None]:
+    """Has errors name schemas, and those that they are in, as clients do, not with dots as Iceberg's.
+
+    Args:
+        schemas: with the separators of their catalogs; only iterated over where there is an error.
+    """
+    try:
+        yield
+    except FloecatError as error:
+        for schema, separator in schemas:
+            for depth in range(len(schema), 0, -1):
+                levels = schema[:depth]
+                for text in (written(levels), ".".join(levels)):
+                    error.told = error.told.replace(text, schema_name(levels, separator))
+        raise
 
 
 def gravitino_error(error: ErrorModel, raised: Exception) -> tuple[int, bytes]:

@@ -14,7 +14,6 @@ from floecat.entries.calls import Catalog
 from floecat.errors import ForbiddenError
 from floecat.identifiers.schema_names import SCHEMA_SEPARATOR
 from floecat_rest.gravitino.wire import (
-    Audit,
     CatalogAnswer,
     CatalogsAnswer,
     IdentifiersAnswer,
@@ -25,6 +24,7 @@ from floecat_rest.gravitino.wire import (
     WireMetalake,
     WireName,
     WireVersion,
+    audit,
 )
 from floecat_rest.http.options import PUBLIC, WITHOUT_STORAGE
 from floecat_rest.http.requests import CatalogRequest, path_name
@@ -76,7 +76,7 @@ class MetalakesController(Controller):
     @get(operation_id="listMetalakes", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def list_metalakes(self, request: CatalogRequest) -> MetalakesAnswer:
         """The account of the principal."""
-        return MetalakesAnswer([_metalake(request.kernel.access.accounts.name_of(request.actor))])
+        return MetalakesAnswer([_metalake(*request.kernel.access.accounts.of(request.actor))])
 
 
 class MetalakeController(Controller):
@@ -88,8 +88,8 @@ class MetalakeController(Controller):
     @get(operation_id="loadMetalake", sync_to_thread=True, opt={WITHOUT_STORAGE: True})
     def load_metalake(self, request: CatalogRequest) -> MetalakeAnswer:
         """The account, by its name or its id."""
-        request.kernel.access.accounts.name_of(request.actor)
-        return MetalakeAnswer(_metalake(path_name(request, "metalake")))
+        _, created_at_ms = request.kernel.access.accounts.of(request.actor)
+        return MetalakeAnswer(_metalake(path_name(request, "metalake"), created_at_ms))
 
 
 class MetalakeCatalogsController(Controller):
@@ -140,17 +140,18 @@ def check_metalake(request: CatalogRequest) -> None:
     """
     sent = path_name(request, "metalake")
     if sent != str(request.principal.account_id):
-        own = request.kernel.access.accounts.name_of(request.actor)
+        own, _ = request.kernel.access.accounts.of(request.actor)
         if sent != own:
             raise ForbiddenError(
                 f"{request.principal.name} is not in metalake {sent[:_LONGEST_SHOWN]}: its own is {own}"
             )
 
 
-def _metalake(name: str) -> WireMetalake:
-    return WireMetalake(name, {"in-use": "true"}, Audit())
+def _metalake(name: str, created_at_ms: int | None) -> WireMetalake:
+    # no creator: whoever manages accounts may be of another one
+    return WireMetalake(name, {"in-use": "true"}, audit(created_at_ms))
 
 
 def _catalog(catalog: Catalog) -> WireCatalog:
     properties = {**catalog.properties, "warehouse": catalog.storage_location, "in-use": "true"}
-    return WireCatalog(catalog.name, "relational", "lakehouse-iceberg", properties, Audit())
+    return WireCatalog(catalog.name, "relational", "lakehouse-iceberg", properties, audit(*catalog.audit))

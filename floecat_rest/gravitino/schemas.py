@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Final
 
 from litestar import Controller, delete, get, post, put
@@ -11,12 +9,12 @@ from litestar.params import QueryParameter, RawBody
 
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.namespaces import DescribedNamespace
-from floecat.entries.calls import Call, PageRequest
-from floecat.errors import BadRequestError, FloecatError, NoSuchNamespaceError, UnsupportedOperationError
+from floecat.entries.calls import Audit, Call, PageRequest
+from floecat.errors import BadRequestError, NoSuchNamespaceError, UnsupportedOperationError
 from floecat.identifiers.encoding import decode_segment
 from floecat.identifiers.namespace import Namespace
 from floecat.identifiers.schema_names import schema_name, split_schema
-from floecat_rest.gravitino.errors import name_schema
+from floecat_rest.gravitino.errors import schemas_by_name
 from floecat_rest.gravitino.wire import (
     AlterSchemaRequest,
     CreateSchemaRequest,
@@ -64,7 +62,7 @@ class GravitinoSchemasController(Controller):
                     f"Catalog {call.catalog.name} is flat: its schemas have no children"
                 )
             parent = split_schema(parent_schema, separator)
-        with _by_its_name(call, parent or ()):
+        with schemas_by_name([(parent or (), separator)]):
             found = request.kernel.catalog.namespaces.list(call, parent, PageRequest())
         place = [path_name(request, "metalake"), call.catalog.name]
         return IdentifiersAnswer([WireName(place, schema_name(each, separator)) for each in found.items])
@@ -78,13 +76,12 @@ class GravitinoSchemasController(Controller):
         properties = given if sent.comment is None else {**given, _COMMENT: sent.comment}
         name = split_schema(_sent_name(request, sent.name), call.catalog.schema_separator)
         namespaces = request.kernel.catalog.namespaces
-        with _by_its_name(call, name):
+        with schemas_by_name([(name, call.catalog.schema_separator)]):
             made = namespaces.create(call, name, properties)
         try:
             described = namespaces.describe(call, name, Privilege.CREATE_SCHEMA)
         except NoSuchNamespaceError:  # dropped since, or the request was sent again afterwards
-            now_ms = request.kernel.clock.now_ms()
-            return _answer(call, DescribedNamespace(made, now_ms, now_ms))
+            return _answer(call, DescribedNamespace(made, Audit()))
         return _answer(call, described._replace(info=made))
 
 
@@ -99,7 +96,7 @@ class GravitinoSchemaController(Controller):
         """The schema and its properties."""
         call = request.call()
         name = _named(request, call)
-        with _by_its_name(call, name):
+        with schemas_by_name([(name, call.catalog.schema_separator)]):
             return _answer(call, request.kernel.catalog.namespaces.describe(call, name))
 
     @put(operation_id="alterSchema", status_code=200, sync_to_thread=True, opt={WITHOUT_STORAGE: True})
@@ -113,7 +110,7 @@ class GravitinoSchemaController(Controller):
             key: _text(change.value) for key, change in last.items() if isinstance(change, SetProperty)
         }
         namespaces = request.kernel.catalog.namespaces
-        with _by_its_name(call, name):
+        with schemas_by_name([(name, call.catalog.schema_separator)]):
             namespaces.update_properties(call, name, [key for key in last if key not in updates], updates)
             return _answer(call, namespaces.describe(call, name, Privilege.ALTER_SCHEMA))
 
@@ -133,21 +130,11 @@ class GravitinoSchemaController(Controller):
             )
         name = _named(request, call)
         try:
-            with _by_its_name(call, name):
+            with schemas_by_name([(name, call.catalog.schema_separator)]):
                 request.kernel.catalog.namespaces.drop(call, name)
         except NoSuchNamespaceError:
             return DropAnswer(dropped=False)
         return DropAnswer(dropped=True)
-
-
-@contextmanager
-def _by_its_name(call: Call, schema: Namespace) -> Iterator[None]:
-    """Messages name the schema as its clients do, not with dots as Iceberg's."""
-    try:
-        yield
-    except FloecatError as error:
-        name_schema(error, schema, call.catalog.schema_separator)
-        raise
 
 
 def _named(request: CatalogRequest, call: Call) -> Namespace:
@@ -172,6 +159,4 @@ def _answer(call: Call, found: DescribedNamespace) -> SchemaAnswer:
     properties = dict(found.info.properties)
     comment = properties.pop(_COMMENT, None)
     name = schema_name(found.info.namespace, call.catalog.schema_separator)
-    return SchemaAnswer(
-        WireSchema(name, properties, audit(found.created_at_ms, found.updated_at_ms), comment)
-    )
+    return SchemaAnswer(WireSchema(name, properties, audit(*found.audit), comment))

@@ -9,7 +9,6 @@ import msgspec
 
 __all__ = [
     "AlterSchemaRequest",
-    "Audit",
     "CatalogAnswer",
     "CatalogsAnswer",
     "CreateSchemaRequest",
@@ -22,6 +21,7 @@ __all__ = [
     "SchemaAnswer",
     "SetProperty",
     "VersionAnswer",
+    "WireAudit",
     "WireCatalog",
     "WireMetalake",
     "WireName",
@@ -34,7 +34,7 @@ Texts = Mapping[str, str | int | float | bool | None]
 """Properties as clients send them: what is no text becomes one."""
 
 
-class Audit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class WireAudit(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Who made something, and when."""
 
     creator: str | None = None
@@ -55,7 +55,7 @@ class WireSchema(msgspec.Struct, frozen=True):
 
     name: str
     properties: Mapping[str, str]
-    audit: Audit
+    audit: WireAudit
     comment: str | None
 
 
@@ -66,7 +66,7 @@ class WireCatalog(msgspec.Struct, frozen=True):
     type: str
     provider: str
     properties: Mapping[str, str]
-    audit: Audit
+    audit: WireAudit
     comment: str = ""
 
 
@@ -75,7 +75,7 @@ class WireMetalake(msgspec.Struct, frozen=True):
 
     name: str
     properties: Mapping[str, str]
-    audit: Audit
+    audit: WireAudit
     comment: str = ""
 
 
@@ -183,11 +183,18 @@ class AlterSchemaRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     updates: Sequence[SetProperty | RemoveProperty]
 
 
-def audit(created_at_ms: int, updated_at_ms: int) -> Audit:
-    """The times of something."""
-    changed = None if updated_at_ms == created_at_ms else _instant(updated_at_ms)
-    return Audit(create_time=_instant(created_at_ms), last_modified_time=changed)
+def audit(
+    created_at_ms: int | None,
+    updated_at_ms: int | None = None,
+    created_by: str | None = None,
+    updated_by: str | None = None,
+) -> WireAudit:
+    """Who made and changed something, and when, as far as it is known; no change is no last modification."""
+    changed_at_ms = None if updated_at_ms == created_at_ms and updated_by is None else updated_at_ms
+    return WireAudit(created_by, _instant(created_at_ms), updated_by, _instant(changed_at_ms))
 
 
-def _instant(time_ms: int) -> str:
+def _instant(time_ms: int | None) -> str | None:
+    if time_ms is None:
+        return None
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec='milliseconds')[:-6]}Z"

@@ -15,6 +15,7 @@ from floecat_rest.commands.options import (
     JsonOption,
     account_of,
     open_call,
+    operator,
     settings_from,
 )
 
@@ -59,12 +60,14 @@ def create(
 
     place = location or f"{settings.warehouse_location.rstrip('/')}-{name}"
     with kernel(settings) as opened:
+        account_id = account_of(opened, account)
         made = opened.catalog.catalogs.create(
-            account_of(opened, account),
+            account_id,
             name,
             place,
             allowed_locations=allowed_location or [],
             try_writing=not no_check,
+            creator=operator(account_id),
         )
     if as_json:
         print_json([_response(made)])

@@ -74,8 +74,8 @@ class AccountService:
         self._store.run(work)
         return _info(made)
 
-    def name_of(self, actor: Actor) -> str:
-        """The name of the account of who asks; the id where the account has no row yet.
+    def of(self, actor: Actor) -> tuple[str, int | None]:
+        """The name of the account of who asks, and when it was made; its id alone where it has no row yet.
 
         Raises:
             ForbiddenError: the actor or the account is disabled.
@@ -83,7 +83,7 @@ class AccountService:
         actor.allowed(())
         with self._store.read() as conn:
             row = accounts.get(conn, actor.account_id)
-        return str(actor.account_id) if row is None else row.name
+        return (str(actor.account_id), None) if row is None else (row.name, row.created_at_ms)
 
     def page(self, token: str | None, limit: int) -> tuple[Sequence[AccountInfo], str | None]:
         """A page of the accounts, by name, and the token of the next one.

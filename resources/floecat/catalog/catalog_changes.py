@@ -115,8 +115,9 @@ class CatalogChanges:
             left = AllowedLocations((row.storage_location, *allowed, *self._shared)).roots
             if removed:
                 _check_unused(conn, row, [normalize_location(location) for location in removed], left)
-            catalogs.set_allowed_locations(conn, row.id, allowed, self._clock.now_ms())
-            leave_trace(conn, transaction_id, self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            catalogs.set_allowed_locations(conn, row.id, allowed, now_ms, call.principal.name)
+            leave_trace(conn, transaction_id, now_ms)
 
         self._run(call, change)
         return self._catalogs.by_prefix(call.catalog.account_id, call.catalog.name)
@@ -144,8 +145,9 @@ class CatalogChanges:
                 left = {key: value for key, value in row.properties.items() if key not in changes}
                 properties = left | {key: value for key, value in changes.items() if value is not None}
                 check_property_bytes(properties, process_bounds.limits.namespace_property_bytes)
-                catalogs.set_properties(conn, row.id, properties, self._clock.now_ms())
-                leave_trace(conn, transaction_id, self._clock.now_ms())
+                now_ms = self._clock.now_ms()
+                catalogs.set_properties(conn, row.id, properties, now_ms, call.principal.name)
+                leave_trace(conn, transaction_id, now_ms)
                 finish(conn, properties)
                 return properties
 

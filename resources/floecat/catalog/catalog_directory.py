@@ -95,7 +95,8 @@ class CatalogDirectory:
         locations = (wanted.storage_location, *wanted.allowed_locations)
         for location in locations:
             self._addable.check(location)
-        self._authorities.check_use(Actor(principal, self._authorizer), locations)
+        creator = Actor(principal, self._authorizer)
+        self._authorities.check_use(creator, locations)
         return self._catalogs.create(
             principal.account_id,
             wanted.name,
@@ -103,5 +104,5 @@ class CatalogDirectory:
             allowed_locations=wanted.allowed_locations,
             properties=wanted.properties,
             try_writing=True,
-            owner=lambda conn: self._authorizer.owner(conn, principal),
+            creator=creator,
         )

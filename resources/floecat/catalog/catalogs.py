@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from uuid import UUID
 
 import msgspec
 import uuid_utils.compat as uuids
 
+from floecat.auth.actors import Actor
 from floecat.auth.authorizer import Authorizer, Check, Privilege, Securable, check_allowed
 from floecat.auth.principals import Principal
 from floecat.clock import Clock
@@ -156,7 +157,7 @@ class CatalogService:
         allowed_locations: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         try_writing: bool = False,
-        owner: Callable[[Connection], UUID | None] | None = None,
+        creator: Actor | None = None,
     ) -> Catalog:
         """Creates a catalog; the account is made with its first one.
 
@@ -167,20 +168,20 @@ class CatalogService:
             allowed_locations: further URIs under which tables may lie.
             properties: free properties.
             try_writing: whether to write a small file at the storage location first, and to delete it again.
-            owner: gives its owner.
+            creator: will own it; None where the service makes it by itself.
 
         Raises:
             BadRequestError: the name or a location is malformed, or files cannot be written there.
             AlreadyExistsError: the account has a catalog of this name.
             ConflictError: the account was deleted at the same time.
         """
-        row = self.new_row(account_id, name, storage_location, allowed_locations, properties)
+        row = self.new_row(account_id, name, storage_location, allowed_locations, properties, creator)
         if try_writing:
             _try_writing(self._storages.of(row), row.storage_location)
 
         def insert(conn: Connection) -> None:
             accounts.ensure(conn, account_id, row.created_at_ms)
-            owner_id = None if owner is None else owner(conn)
+            owner_id = None if creator is None else creator.owner(conn)
             catalogs.insert(conn, msgspec.structs.replace(row, owner_id=owner_id))
 
         try:
@@ -200,8 +201,9 @@ class CatalogService:
         storage_location: str,
         allowed_locations: Sequence[str],
         properties: Mapping[str, str] | None = None,
+        creator: Actor | None = None,
     ) -> catalogs.CatalogRow:
-        """The row of a new catalog, as `create` inserts it.
+        """The row of a new catalog, as `create` inserts it with an owner.
 
         Raises:
             BadRequestError: the name or a location is malformed.
@@ -221,6 +223,7 @@ class CatalogService:
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             schema_separator=self._schema_separator,
+            created_by=None if creator is None else creator.principal.name,
         )
 
     def ensure(self, account_id: UUID, name: str, storage_location: str) -> Catalog:
@@ -245,6 +248,7 @@ class CatalogService:
             row.protected,
             self._clients_choose,
             row.schema_separator,
+            row.audit,
         )
 
 

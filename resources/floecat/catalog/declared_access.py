@@ -129,7 +129,7 @@ class AccessDeclarations:
             row = catalogs.by_name(conn, actor.account_id, name)
             if row is None:
                 made = self._catalogs.new_row(
-                    actor.account_id, name, wanted.storage_location, wanted.allowed_locations
+                    actor.account_id, name, wanted.storage_location, wanted.allowed_locations, creator=actor
                 )
                 catalogs.insert(conn, msgspec.structs.replace(made, owner_id=actor.owner(conn)))
                 yield f"create catalog {name} at {made.storage_location}"
@@ -137,8 +137,8 @@ class AccessDeclarations:
             _check_location(row, wanted)
             allowed = [str(normalize_location(each)) for each in wanted.allowed_locations]
             if more := [each for each in allowed if each not in row.allowed_locations]:
-                now_ms = self._changes.clock.now_ms()
-                catalogs.set_allowed_locations(conn, row.id, (*row.allowed_locations, *more), now_ms)
+                now_ms, by = self._changes.clock.now_ms(), actor.principal.name
+                catalogs.set_allowed_locations(conn, row.id, (*row.allowed_locations, *more), now_ms, by)
                 yield f"allow {', '.join(more)} in catalog {name}"
 
     def _apply_roles(

@@ -32,6 +32,7 @@ from floecat.identifiers.namespace import Namespace, check_name, check_namespace
 from floecat.identifiers.schema_names import may_hold_separator
 from floecat.store.access import grants
 from floecat.store.catalogs import catalogs, namespaces
+from floecat.store.catalogs.audits import Audit
 from floecat.store.commits.confirmed_transactions import ConfirmedTransactions, leave_trace
 from floecat.store.database.engine import Connection, Store
 from floecat.store.database.errors import DuplicateKeyError, ForeignKeyError
@@ -47,11 +48,10 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
 
 
 class DescribedNamespace(NamedTuple):
-    """A namespace, and when it was created and changed."""
+    """A namespace, and who created and changed it."""
 
     info: NamespaceInfo
-    created_at_ms: int
-    updated_at_ms: int
+    audit: Audit
 
 
 class PropertiesUpdated(msgspec.Struct, frozen=True):
@@ -207,14 +207,13 @@ class NamespaceService:
     def describe(
         self, call: Call, namespace: Namespace, privilege: Privilege = Privilege.USE_SCHEMA
     ) -> DescribedNamespace:
-        """A namespace with its times; arguments and errors as of `load`.
+        """A namespace and its audit; arguments and errors as of `load`.
 
         Args:
             privilege: what it is looked up for.
         """
         row = existing_namespace(self._store, call, namespace, privilege)
-        info = _info(call, namespace, row.properties)
-        return DescribedNamespace(info, row.created_at_ms, row.updated_at_ms)
+        return DescribedNamespace(_info(call, namespace, row.properties), row.audit)
 
     def exists(self, call: Call, namespace: Namespace) -> None:
         """Fails unless the namespace exists.
@@ -288,7 +287,8 @@ class NamespaceService:
                 changed.update(updates)
                 self._check_properties(changed)
                 if changed != row.properties:
-                    namespaces.set_properties(conn, row.id, changed, self._clock.now_ms())
+                    now_ms = self._clock.now_ms()
+                    namespaces.set_properties(conn, row.id, changed, now_ms, call.principal.name)
                 missing = [key for key in removals if key not in row.properties]
                 answer = PropertiesUpdated(list(updates), removed, missing)
                 self._leave_trace(conn, transaction_id)
@@ -340,6 +340,7 @@ class NamespaceService:
                     created_at_ms=now_ms,
                     updated_at_ms=now_ms,
                     owner_id=owner_id,
+                    created_by=call.principal.name,
                 )
                 namespaces.insert(conn, row)
             parent = row.id

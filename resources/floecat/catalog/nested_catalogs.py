@@ -63,7 +63,8 @@ class NestedCatalogs:
                         f" {_told(row, found, self._separator)} Choose another separator, rename them,"
                         f" or run `floecat catalog update {row.name} --flat`"
                     )
-                catalogs.set_separator(conn, row.id, self._separator, self._clock.now_ms())
+                # a change of the settings, of nobody who asks
+                catalogs.set_separator(conn, row.id, self._separator, self._clock.now_ms(), by=None)
 
         self._store.run(work)
 
@@ -86,7 +87,8 @@ class NestedCatalogs:
                     f"Catalog {catalog.name} cannot be nested: {_told(catalog, found, self._separator)}"
                 )
             separator = self._separator if nested else None
-            catalogs.set_separator(conn, catalog.id, separator, self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            catalogs.set_separator(conn, catalog.id, separator, now_ms, call.principal.name)
 
         self._store.run(work)
         self._catalogs.forget(catalog)

@@ -17,11 +17,13 @@ from floecat.errors import BadRequestError
 from floecat.fileio.locations import AllowedLocations
 from floecat.identifiers.namespace import Namespace, TableIdentifier
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.store.catalogs.audits import Audit
 from floecat.store.entries.tables import EntryState
 from floecat.store.record_pages import Page
 
 __all__ = [
     "IDEMPOTENCY_KEY",
+    "Audit",
     "Call",
     "Catalog",
     "Delegation",
@@ -69,6 +71,7 @@ class Catalog(msgspec.Struct, frozen=True):
     """Whether clients may choose locations in it."""
     schema_separator: str | None = None
     """Between the levels of its namespaces, where they are written as one text; None in a flat catalog."""
+    audit: Audit = Audit()
 
     @property
     def allowed(self) -> AllowedLocations:

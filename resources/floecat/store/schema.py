@@ -35,7 +35,7 @@ __all__ = [
 POSTGRESQL_SCHEMA: Final = "floecat"
 """Schema of all tables on PostgreSQL."""
 
-HEAD_REVISION: Final = "c33a17f20340"
+HEAD_REVISION: Final = "ccaf869a9442"
 """The revision that this code works with: a digest of the schema, which a test computes."""
 
 VERSION_TABLE: Final = "floecat_alembic_version"
@@ -102,6 +102,11 @@ def owner_column() -> sa.Column[Any]:
     return sa.Column("owner_id", sa.Uuid(), nullable=True)
 
 
+def principal_column(name: str) -> sa.Column[Any]:
+    # the name of a principal as it was then, as in `commit_log`; null where nobody did it
+    return text_column(name, nullable=True)
+
+
 def flag_column(name: str) -> sa.Column[Any]:
     return sa.Column(name, sa.Boolean(), nullable=False, server_default=sa.false())
 
@@ -134,6 +139,8 @@ catalogs: Final = sa.Table(
     contents_tag_column(),
     owner_column(),
     flag_column("protected"),
+    principal_column("created_by"),
+    principal_column("updated_by"),
     # between the levels of its namespaces, where they are written as one text; null in a flat catalog
     text_column("schema_separator", nullable=True),
     sa.UniqueConstraint("account_id", "name"),
@@ -153,6 +160,8 @@ namespaces: Final = sa.Table(
     contents_tag_column(),
     owner_column(),
     flag_column("protected"),
+    principal_column("created_by"),
+    principal_column("updated_by"),
     sa.UniqueConstraint("catalog_id", "physical_name"),
     # lists children in order; its prefix serves the foreign key
     sa.Index(None, "parent_id", "catalog_id", "physical_name"),

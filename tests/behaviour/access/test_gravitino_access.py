@@ -230,3 +230,47 @@ def test_a_chain_whose_top_may_not_be_made_leaves_nothing(send: _Send, kernel: K
         send("admin", "GET", f"owners/schema/floecat.here{below}")[1]["owner"] for below in (":B", ":B:C")
     ]
     assert owners == [{"name": "eve", "type": "user"}] * 2
+
+
+def test_audits_name_who_made_and_who_changed_whoever_owns_it(
+    send: _Send, client: TestClient[Any], kernel: Kernel, settings: Settings
+):
+    account = settings.gateway.default_account_id
+    place = f"file://{settings.data_dir}/new"
+    made = {"name": "new", "storage-location": place}
+    headers = token(settings, "admin", "platform")
+    assert client.post("/management/v1/catalogs", json=made, headers=headers).status_code == 201
+
+    def audit(path: str) -> dict[str, str]:
+        (found,) = (body for key, body in send("admin", "GET", path)[1].items() if key != "code")
+        return found["audit"]
+
+    def people(path: str) -> tuple[str | None, str | None]:
+        found = audit(path)
+        assert ("lastModifier" in found) == ("lastModifiedTime" in found)
+        return found.get("creator"), found.get("lastModifier")
+
+    admin = Actor(Principal("admin", account), AllowAll())
+    kernel.access.access.grant(admin, [Privilege.USE_CATALOG], Securable("catalog", "new"), "principal:ada")
+    kernel.access.access.grant(admin, [Privilege.CREATE_SCHEMA], Securable("catalog", "new"), "principal:ada")
+    schemas = "catalogs/new/schemas"
+    status, created = send("ada", "POST", schemas, {"name": "A:B"})
+    assert (status, created["schema"]["audit"]) == (200, audit(f"{schemas}/A:B"))
+    assert people(f"{schemas}/A") == people(f"{schemas}/A:B") == ("ada", None)
+    owner = {"name": "admin", "type": "user"}
+    assert send("ada", "PUT", "owners/schema/new.A:B", owner)[0] == 200
+    update = {"updates": [{"@type": "setProperty", "property": "k", "value": "v"}]}
+    altered = send("admin", "PUT", f"{schemas}/A:B", update)[1]["schema"]["audit"]
+    assert altered == audit(f"{schemas}/A:B")
+    assert people(f"{schemas}/A:B") == ("ada", "admin")
+    assert people(f"{schemas}/A") == ("ada", None)
+
+    assert people("catalogs/new") == ("admin", None)
+    more = {"add-locations": [f"{place}-more"]}
+    assert client.post("/management/v1/catalogs/new", json=more, headers=headers).status_code == 200
+    assert people("catalogs/new") == ("admin", "admin")
+    listed = send("admin", "GET", "catalogs?details=true")[1]["catalogs"]
+    assert {each["name"]: each["audit"] for each in listed}["new"] == audit("catalogs/new")
+    # the service makes the default catalog, and the account with it: nobody is named
+    for path in ("catalogs/floecat", ""):
+        assert audit(path).keys() == {"createTime"}

@@ -67,7 +67,7 @@ def test_a_catalog_that_is_made_flat_meanwhile_stays_flat(
         assert catalogs.get(conn, call.catalog.id, for_update=True) is not None
         is_flat.set()
         sleep(0.5)  # on PostgreSQL, the other one has read the catalog, and waits for it
-        catalogs.set_separator(conn, call.catalog.id, None, kernel.clock.now_ms())
+        catalogs.set_separator(conn, call.catalog.id, None, kernel.clock.now_ms(), "anna")
 
     try:
         with ThreadPoolExecutor(1) as pool:

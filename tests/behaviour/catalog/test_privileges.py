@@ -444,7 +444,7 @@ _AS_ANOTHER = {
     "credentials.authorities.page",
     "credentials.authorities.update",
     # tells the name of the account of who asks
-    "access.accounts.name_of",
+    "access.accounts.of",
     # works on a scan that was asked for
     "connectors.scans.run",
     # ask for the key of a call

@@ -84,7 +84,7 @@ def test_processes_never_wait_for_each_other_in_a_circle(store: Store, url: str,
         def change(conn: Connection) -> None:
             runs.append(number)
             for row in ordered:
-                namespaces.set_properties(conn, row.id, {"by": str(number)}, NOW_MS)
+                namespaces.set_properties(conn, row.id, {"by": str(number)}, NOW_MS, "anna")
                 with suppress(threading.BrokenBarrierError):
                     met.wait(timeout=0.2)  # which only one at a time reaches
 

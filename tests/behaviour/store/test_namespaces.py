@@ -80,8 +80,8 @@ def test_children_is_one_statement(store: Store, catalog: CatalogRow) -> None:
 
 def test_properties(store: Store, namespace: NamespaceRow) -> None:
     with store.write() as conn:
-        assert namespaces.set_properties(conn, namespace.id, {"k": "v\u0000🐈", "": ""}, NOW_MS + 5)
-        assert not namespaces.set_properties(conn, uuids.uuid7(), {}, NOW_MS)
+        assert namespaces.set_properties(conn, namespace.id, {"k": "v\u0000🐈", "": ""}, NOW_MS + 5, "anna")
+        assert not namespaces.set_properties(conn, uuids.uuid7(), {}, NOW_MS, "anna")
     with store.read() as conn:
         changed = namespaces.get(conn, namespace.catalog_id, namespace.levels)
     assert changed is not None
@@ -94,7 +94,7 @@ def test_no_change_of_properties_is_lost(store: Store, namespace: NamespaceRow) 
         def change(conn: Connection) -> None:
             row = namespaces.get(conn, namespace.catalog_id, namespace.levels, for_update=True)
             assert row is not None
-            namespaces.set_properties(conn, row.id, {**row.properties, str(number): "x"}, NOW_MS)
+            namespaces.set_properties(conn, row.id, {**row.properties, str(number): "x"}, NOW_MS, "anna")
 
         store.run(change)
 

@@ -125,7 +125,7 @@ def test_text_that_is_not_unicode_is_refused(store: Store, namespace: NamespaceR
     with store.read() as conn, pytest.raises(BadRequestError):
         tables.load_many(conn, namespace.catalog_id, [(identifier, None)])
     with pytest.raises(BadRequestError), store.write() as conn:
-        namespaces.set_properties(conn, namespace.id, {"key": name}, NOW_MS)
+        namespaces.set_properties(conn, namespace.id, {"key": name}, NOW_MS, "anna")
     with pytest.raises(BadRequestError), store.write() as conn:
         leases.acquire(conn, name, uuids.uuid7(), NOW_MS, 1)
 
@@ -227,14 +227,15 @@ def test_a_lock_that_does_not_come(store: Store, impatient: Store, namespace: Na
         started = time.monotonic()
         with ThreadPoolExecutor(1) as threads:
             refused = threads.submit(
-                impatient.run, lambda other: namespaces.set_properties(other, namespace.id, {"a": "1"}, 1)
+                impatient.run,
+                lambda other: namespaces.set_properties(other, namespace.id, {"a": "1"}, 1, "anna"),
             )
             with pytest.raises(StoreUnavailableError):
                 refused.result(timeout=120)
         assert time.monotonic() - started > 0.3
         with store.read() as other:  # reads do not wait for writers
             assert namespaces.get(other, namespace.catalog_id, namespace.levels) == namespace
-    store.run(lambda conn: namespaces.set_properties(conn, namespace.id, {"a": "1"}, 1))
+    store.run(lambda conn: namespaces.set_properties(conn, namespace.id, {"a": "1"}, 1, "anna"))
 
 
 def test_writers_of_one_process_queue(store: Store, catalog: CatalogRow) -> None:
@@ -251,7 +252,7 @@ def test_what_goes_with_commit_fails_or_is_there_with_all_else(store: Store, nam
     insert_account = sa.insert(schema.accounts)
 
     def work(conn: Connection, *accounts: UUID) -> None:
-        namespaces.set_properties(conn, namespace.id, {"mark": str(accounts[0])}, NOW_MS)
+        namespaces.set_properties(conn, namespace.id, {"mark": str(accounts[0])}, NOW_MS, "anna")
         rows = ({"id": each, "name": str(each), "created_at_ms": NOW_MS} for each in accounts)
         conn.change_later(insert_account, *rows)
 
@@ -290,7 +291,7 @@ def test_writers_of_several_processes_queue(store: Store, url: str, namespace: N
                 row = namespaces.get(conn, namespace.catalog_id, namespace.levels, for_update=True)
                 assert row is not None
                 count = int(row.properties.get("count", "0")) + 1
-                namespaces.set_properties(conn, row.id, {"count": str(count)}, NOW_MS)
+                namespaces.set_properties(conn, row.id, {"count": str(count)}, NOW_MS, "anna")
 
     at_once(6, work)
     for each in stores[1:]:
@@ -337,11 +338,11 @@ def test_transactions_that_wait_for_each_other(store: Store, catalog: CatalogRow
 
         def change(conn: Connection) -> None:
             attempts.append(number)
-            namespaces.set_properties(conn, first.id, {"by": str(number)}, NOW_MS)
+            namespaces.set_properties(conn, first.id, {"by": str(number)}, NOW_MS, "anna")
             if len(attempts) <= 2:
                 with suppress(threading.BrokenBarrierError):
                     met.wait(timeout=0.5)  # on SQLite only one comes this far
-            namespaces.set_properties(conn, second.id, {"by": str(number)}, NOW_MS)
+            namespaces.set_properties(conn, second.id, {"by": str(number)}, NOW_MS, "anna")
 
         store.run(change)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 import sqlalchemy as sa
 
+from floecat.store.catalogs.audits import Audit
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import (
@@ -50,25 +51,31 @@ _SELECT: Final = sa.select(
     _catalogs.c.owner_id,
     _catalogs.c.protected,
     _catalogs.c.schema_separator,
+    _catalogs.c.created_by,
+    _catalogs.c.updated_by,
 )
 _INSERT: Final = sa.insert(_catalogs)
 _GET: Final = _SELECT.where(_catalogs.c.id == sa.bindparam("id"))
 _GET_FOR_UPDATE: Final = _GET.with_for_update()
 _DELETE: Final = sa.delete(_catalogs).where(_catalogs.c.id == sa.bindparam("id"))
+_UPDATED: Final[Mapping[str, sa.BindParameter[Any]]] = {
+    "updated_at_ms": sa.bindparam("now_ms"),
+    "updated_by": sa.bindparam("by"),
+}
 _SET_ALLOWED: Final = (
     sa.update(_catalogs)
     .where(_catalogs.c.id == sa.bindparam("catalog_id"))
-    .values(allowed_locations=sa.bindparam("locations"), updated_at_ms=sa.bindparam("now_ms"))
+    .values(allowed_locations=sa.bindparam("locations"), **_UPDATED)
 )
 _SET_PROPERTIES: Final = (
     sa.update(_catalogs)
     .where(_catalogs.c.id == sa.bindparam("catalog_id"))
-    .values(properties=sa.bindparam("given"), updated_at_ms=sa.bindparam("now_ms"))
+    .values(properties=sa.bindparam("given"), **_UPDATED)
 )
 _SET_SEPARATOR: Final = (
     sa.update(_catalogs)
     .where(_catalogs.c.id == sa.bindparam("catalog_id"))
-    .values(schema_separator=sa.bindparam("separator"), updated_at_ms=sa.bindparam("now_ms"))
+    .values(schema_separator=sa.bindparam("separator"), **_UPDATED)
 )
 _BY_NAME: Final = _SELECT.where(
     _catalogs.c.account_id == sa.bindparam("account_id"), _catalogs.c.name == sa.bindparam("name")
@@ -103,6 +110,15 @@ class CatalogRow(msgspec.Struct, frozen=True):
     """Whether it may not be removed."""
     schema_separator: str | None = None
     """Between the levels of its namespaces, where they are written as one text; None in a flat catalog."""
+    created_by: str | None = None
+    """Name of the principal; None where the service made it."""
+    updated_by: str | None = None
+    """Name of the principal that changed it last."""
+
+    @property
+    def audit(self) -> Audit:
+        """Who made it and changed it last."""
+        return Audit(self.created_at_ms, self.updated_at_ms, self.created_by, self.updated_by)
 
 
 def insert(conn: Connection, record: CatalogRow) -> None:
@@ -119,20 +135,22 @@ def insert(conn: Connection, record: CatalogRow) -> None:
 
 
 def set_allowed_locations(
-    conn: Connection, catalog_id: UUID, locations: tuple[str, ...], now_ms: int
+    conn: Connection, catalog_id: UUID, locations: tuple[str, ...], now_ms: int, by: str
 ) -> None:
     """Replaces the allowed locations. Read the row `for_update` in the same transaction."""
-    values = {"catalog_id": catalog_id, "locations": encode_texts(locations), "now_ms": now_ms}
+    values = {"catalog_id": catalog_id, "locations": encode_texts(locations), "now_ms": now_ms, "by": by}
     conn.change(_SET_ALLOWED, values)
 
 
-def set_properties(conn: Connection, catalog_id: UUID, properties: Mapping[str, str], now_ms: int) -> None:
+def set_properties(
+    conn: Connection, catalog_id: UUID, properties: Mapping[str, str], now_ms: int, by: str
+) -> None:
     """Replaces the properties. Read the row `for_update` in the same transaction.
 
     Raises:
         BadRequestError: a key or a value is not valid Unicode.
     """
-    values = {"catalog_id": catalog_id, "given": encode_properties(properties), "now_ms": now_ms}
+    values = {"catalog_id": catalog_id, "given": encode_properties(properties), "now_ms": now_ms, "by": by}
     conn.change(_SET_PROPERTIES, values)
 
 
@@ -146,9 +164,12 @@ def separator(conn: Connection, catalog_id: UUID) -> str | None:
     return None if row is None else row[0]
 
 
-def set_separator(conn: Connection, catalog_id: UUID, separator: str | None, now_ms: int) -> None:
+def set_separator(
+    conn: Connection, catalog_id: UUID, separator: str | None, now_ms: int, by: str | None
+) -> None:
     """Sets the separator of schemas. Read the row `for_update` in the same transaction."""
-    conn.change(_SET_SEPARATOR, {"catalog_id": catalog_id, "separator": separator, "now_ms": now_ms})
+    values = {"catalog_id": catalog_id, "separator": separator, "now_ms": now_ms, "by": by}
+    conn.change(_SET_SEPARATOR, values)
 
 
 def delete(conn: Connection, catalog_id: UUID) -> None:
@@ -208,7 +229,7 @@ def commit_versions(conn: Connection) -> dict[UUID, int]:
 
 def _record(row: Row) -> CatalogRow:
     (id_, account_id, name, storage_location, allowed, properties, version, created, updated, *access) = row
-    owner_id, protected, schema_separator = access
+    owner_id, protected, schema_separator, created_by, updated_by = access
     return CatalogRow(
         id=id_,
         account_id=account_id,
@@ -222,4 +243,6 @@ def _record(row: Row) -> CatalogRow:
         owner_id=owner_id,
         protected=protected,
         schema_separator=schema_separator,
+        created_by=created_by,
+        updated_by=updated_by,
     )

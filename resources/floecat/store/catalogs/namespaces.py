@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from floecat.identifiers.encoding import physical_name
 from floecat.identifiers.namespace import Namespace
+from floecat.store.catalogs.audits import Audit
 from floecat.store.database.connections import Connection
 from floecat.store.database.prepared_statements import Row
 from floecat.store.database.statements import (
@@ -57,6 +58,8 @@ _SELECT: Final = sa.select(
     _namespaces.c.updated_at_ms,
     _namespaces.c.owner_id,
     _namespaces.c.protected,
+    _namespaces.c.created_by,
+    _namespaces.c.updated_by,
 )
 _NAMED: Final = (
     _namespaces.c.catalog_id == sa.bindparam("catalog_id"),
@@ -105,7 +108,11 @@ _DELETE: Final = sa.delete(_namespaces).where(_namespaces.c.id == sa.bindparam("
 _SET_PROPERTIES: Final = (
     sa.update(_namespaces)
     .where(_namespaces.c.id == sa.bindparam("namespace_id"))
-    .values(properties=sa.bindparam("properties"), updated_at_ms=sa.bindparam("updated_at_ms"))
+    .values(
+        properties=sa.bindparam("properties"),
+        updated_at_ms=sa.bindparam("updated_at_ms"),
+        updated_by=sa.bindparam("updated_by"),
+    )
 )
 _CHANGE_CONTENTS: Final = {
     table.name: sa.update(table)
@@ -157,6 +164,15 @@ class NamespaceRow(msgspec.Struct, frozen=True):
     owner_id: UUID | None = None
     protected: bool = False
     """Whether it may not be removed."""
+    created_by: str | None = None
+    """Name of the principal."""
+    updated_by: str | None = None
+    """Name of the principal that set properties last."""
+
+    @property
+    def audit(self) -> Audit:
+        """Who made it and changed it last."""
+        return Audit(self.created_at_ms, self.updated_at_ms, self.created_by, self.updated_by)
 
 
 class ContentsState(NamedTuple):
@@ -266,8 +282,14 @@ def _change_parent(conn: Connection, row: NamespaceRow) -> None:
     conn.change(_CHANGE_CONTENTS[table.name], {"changed_id": changed, "tag": secrets.randbits(63)})
 
 
-def set_properties(conn: Connection, namespace_id: UUID, properties: Mapping[str, str], now_ms: int) -> bool:
+def set_properties(
+    conn: Connection, namespace_id: UUID, properties: Mapping[str, str], now_ms: int, by: str
+) -> bool:
     """Replaces all properties. Read them `for_update` in the same transaction.
+
+    Args:
+        properties: the new ones.
+        by: name of the principal.
 
     Returns:
         False if there is no such namespace.
@@ -276,6 +298,7 @@ def set_properties(conn: Connection, namespace_id: UUID, properties: Mapping[str
         "namespace_id": namespace_id,
         "properties": encode_properties(properties),
         "updated_at_ms": now_ms,
+        "updated_by": by,
     }
     return conn.change(_SET_PROPERTIES, values) == 1
 
@@ -300,7 +323,8 @@ def levels_of_all(conn: Connection, catalog_id: UUID) -> Iterator[Namespace]:
 
 
 def _record(row: Row) -> NamespaceRow:
-    (id_, catalog_id, parent_id, physical, levels, properties, created, updated, owner_id, protected) = row
+    (id_, catalog_id, parent_id, physical, levels, properties, created, updated, *access) = row
+    owner_id, protected, created_by, updated_by = access
     return NamespaceRow(
         id=id_,
         catalog_id=catalog_id,
@@ -312,4 +336,6 @@ def _record(row: Row) -> NamespaceRow:
         updated_at_ms=updated,
         owner_id=owner_id,
         protected=protected,
+        created_by=created_by,
+        updated_by=updated_by,
     )

@@ -220,6 +220,7 @@ def _values(command: str, ids: Mapping[str, str], place: str, file: str) -> Mapp
     return {
         "name": "new" if action == "register-delta" else name,
         "location": place,
+        "connector": "lake",
         "prefix": "s3://lake",
         "id": ids[group if group in ids else "job"],
         "ids": ids[group if group in ids else "job"],

@@ -110,6 +110,11 @@ def _next(
     first = window[0]
     if isinstance(first, _Ahead):
         first.wait(check)
+        if first.is_loaded_late:
+            # what those behind it hold, it would wait for
+            for each in window:
+                if isinstance(each, _Ahead):
+                    each.give_back()
         yield FoundTable(first.table, first.result)
         first.release()
     else:
@@ -126,6 +131,7 @@ class _Ahead(Generic[T]):
         self.table = table
         self._load = load
         self._part: Reservation | None = None
+        self._was_given_back = False
         self._future: Future[T] | None = None
         if pool is not None:
             self._part = new_part_of_work()
@@ -139,11 +145,23 @@ class _Ahead(Generic[T]):
 
     def result(self) -> T:
         if self._future is not None:
-            try:
-                return self._future.result()
-            except WorkingMemoryError:
-                self.release()
+            return self._future.result()
         return self._load(self.table)
+
+    @property
+    def is_loaded_late(self) -> bool:
+        """Whether it was to be loaded ahead, and there was no memory for it."""
+        if self._future is None:
+            return self._was_given_back
+        return isinstance(self._future.exception(), WorkingMemoryError)
+
+    def give_back(self) -> None:
+        """Gives up what was loaded, and its memory: it is loaded when it is its turn."""
+        future, self._future = self._future, None
+        if future is not None:
+            self._was_given_back = True
+            future.cancel()
+            future.add_done_callback(lambda _: self.release())
 
     def release(self) -> None:
         if self._part is not None:

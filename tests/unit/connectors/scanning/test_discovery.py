@@ -144,6 +144,31 @@ def test_documents_ahead_take_memory_and_wait_for_none() -> None:
     assert memory.spare == 8 << 20
 
 
+def test_what_comes_first_has_the_memory_of_those_behind_it() -> None:
+    memory = WorkingMemory(8 << 20, wait_ms=1_000)
+    held = threading.Semaphore(0)
+
+    def load(table: DiscoveredTable) -> str:
+        if table.name == "t0" and not held.acquire(timeout=0):
+            # those behind it were faster
+            for _ in range(2):
+                assert held.acquire(timeout=30)
+            held.release()
+        take_memory(4 << 20)
+        if table.name in ("t1", "t2"):
+            held.release()
+        return table.name
+
+    with memory.work():
+        found = load_ahead(tables(3), load, lambda _: True, 4, lambda: None)
+        given = []
+        for each in found:
+            assert isinstance(each, FoundTable)
+            with part_of_work():
+                given.append(each.loaded())
+    assert given == ["t0", "t1", "t2"]
+
+
 class Odd:
     """A connector of somebody else."""
 

@@ -236,7 +236,9 @@ def create_app(settings: Settings, kernel: Kernel | None = None) -> ASGIApp:
     ]
     templates = {kind: _template(path) for kind, path in lists}
     kept = KeptListAnswers(loads, services, templates=templates, error_form=dispatcher.error_form)
-    guarded = guard_browsers(kept, settings.gateway, forms=OAuthController.path)
+    guarded = guard_browsers(
+        kept, settings.gateway, forms=OAuthController.path, error_form=dispatcher.error_form
+    )
     # the log gets raw paths, which hold no line breaks, of refused requests too
     return RequestLog(RawPaths(guarded, default_prefix=settings.gateway.default_prefix))
 

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from litestar.enums import ScopeType
 
-from floecat.auth.browser_requests import BrowserRefusal, BrowserRules
+from floecat.auth.browser_requests import BrowserRules
+from floecat.errors import ForbiddenError
 from floecat.settings import GatewaySettings
-from floecat_rest.http.errors import ErrorModel, encode_error
+from floecat_rest.http.errors import ErrorForm, UnsupportedMediaTypeError, answer_error
 from floecat_rest.http.json_responses import Answer
 from floecat_rest.http.requests import header_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["guard_browsers"]
@@ -27,17 +30,20 @@ _PREFLIGHT_AGE_S: Final = b"600"
 _METHODS: Final = b"GET, HEAD, POST, PUT, DELETE"
 
 
-def guard_browsers(app: ASGIApp, gateway: GatewaySettings, *, forms: str) -> ASGIApp:
+def guard_browsers(
+    app: ASGIApp, gateway: GatewaySettings, *, forms: str, error_form: Callable[[str], ErrorForm]
+) -> ASGIApp:
     """Wraps an application according to the settings.
 
     Args:
         app: the application.
         gateway: settings of the service.
         forms: the path that takes forms, which are refused by name there.
+        error_form: of errors of a path.
     """
     if gateway.auth_mode == "dev":
         rules = BrowserRules(gateway.host, gateway.allowed_hosts, setting="floecat.gateway.allowed-hosts")
-        return _OwnPagesOnly(app, rules, forms)
+        return _OwnPagesOnly(app, rules, forms, error_form)
     if gateway.cors_allowed_origins:
         return _Cors(app, frozenset(gateway.cors_allowed_origins))
     return app
@@ -46,17 +52,21 @@ def guard_browsers(app: ASGIApp, gateway: GatewaySettings, *, forms: str) -> ASG
 class _OwnPagesOnly:
     """Refuses what pages of other sites send."""
 
-    def __init__(self, app: ASGIApp, rules: BrowserRules, forms: str) -> None:
+    def __init__(
+        self, app: ASGIApp, rules: BrowserRules, forms: str, error_form: Callable[[str], ErrorForm]
+    ) -> None:
         self._app = app
         self._rules = rules
         self._forms = forms
+        self._error_form = error_form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
             refusal = self._rules.refusal(scope["method"], scope["headers"])
             is_form = refusal is not None and refusal.status == 415
             if refusal is not None and not (is_form and scope["path"] == self._forms):
-                await _answer_of(refusal, scope)(scope, receive, send)
+                error = (UnsupportedMediaTypeError if is_form else ForbiddenError)(refusal.message)
+                await answer_error(scope, error, self._error_form(scope["path"]))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -94,9 +104,3 @@ class _Cors:
             await send(message)
 
         await self._app(scope, receive, send_allowed)
-
-
-def _answer_of(refusal: BrowserRefusal, scope: Scope) -> Answer:
-    kind = "ForbiddenException" if refusal.status == 403 else "BadRequestException"
-    body = encode_error(ErrorModel(refusal.message, kind, refusal.status))
-    return Answer(refusal.status, b"" if scope.get("method") == "HEAD" else body)

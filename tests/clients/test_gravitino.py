@@ -96,6 +96,12 @@ def test_schemas_are_namespaces(admin: Login):
     )
     assert {key: value for key, value in altered.properties().items() if key != "location"} == {"p": "1"}
     assert admin.iceberg.load_namespace_properties(("A", "B", "C"))["p"] == "1"
+    made = admin.schemas.load_schema("A:B:C").audit_info()
+    assert (made.creator(), made.last_modifier()) == ("admin", "admin")
+    assert (schemas.load_schema("A:B").audit_info().last_modifier(), schemas.schema_exists("A:B")) == (
+        None,
+        True,
+    )
     with pytest.raises(refusals.NonEmptySchemaException, match="it holds 3 namespaces"):
         schemas.drop_schema("A:B", cascade=False)
     with pytest.raises(refusals.IllegalArgumentException, match="cascade"):

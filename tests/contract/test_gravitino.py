@@ -188,6 +188,15 @@ def test_names_of_a_thousand_characters(schemas: Schemas):
     assert not schemas.send("DELETE", unknown).json()["dropped"]
 
 
+def test_requests_of_other_sites_and_of_no_json_are_refused_in_the_same_form(schemas: Schemas):
+    url = schemas.catalog.http.base_url.join(schemas.path)
+    answer = httpx.post(url, data={"name": "A"}, timeout=60)
+    message = refused(answer, 415, 1001, "IllegalArgumentException")
+    assert message == "A POST needs the header Content-Type: application/json"
+    answer = httpx.get(url, headers={"origin": "https://elsewhere.example"}, timeout=60)
+    refused(answer, 403, 1008, "ForbiddenException")
+
+
 def test_a_missing_parent_and_catalog(schemas: Schemas):
     answer = schemas.send("GET", params={"parentSchema": f"{schemas.top}:none"})
     refused(answer, 404, 1003, "NoSuchSchemaException")

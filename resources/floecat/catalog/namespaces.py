@@ -325,7 +325,9 @@ class NamespaceService:
         owner_id = call.owner(conn)  # of the parents, too
         for depth in range(1, len(namespace) + 1):
             levels = namespace[:depth]
-            row = namespaces.get(conn, call.catalog.id, levels) if depth < len(namespace) else None
+            # in one that was just made, nothing is
+            is_known = not made and depth < len(namespace)
+            row = namespaces.get(conn, call.catalog.id, levels) if is_known else None
             if row is None:
                 made.append(levels[-1])
                 if levels in refused:

@@ -36,30 +36,30 @@ class Appends:
         """Begins with an empty table at a `file://` location."""
         self._folder = Path(location.removeprefix("file://")) / "metadata"
         self.location = location
-        self._manifests: list[ManifestFile] = []
+        self.manifests: list[ManifestFile] = []
         self._snapshots = self._files = 0
 
     def append(self, *manifests: int) -> list[dict[str, Any]]:
         """Writes a snapshot with manifests of so many files each; returns the updates that commit it."""
         number = self._snapshots + 1
         for count in manifests:
-            path = f"{self.location}/metadata/{number}-m{len(self._manifests)}.avro"
+            path = f"{self.location}/metadata/{number}-m{len(self.manifests)}.avro"
             made = self._manifest(count, number)
             self._write(path, made.data)
-            self._manifests.append(made.manifest_file(path, snapshot_id=number, sequence_number=number))
+            self.manifests.append(made.manifest_file(path, snapshot_id=number, sequence_number=number))
         return self._snapshot("append")
 
     def remove(self, manifest: int) -> list[dict[str, Any]]:
         """The same without one of the manifests."""
-        del self._manifests[manifest]
+        del self.manifests[manifest]
         return self._snapshot("delete")
 
     def rewrite(self) -> list[dict[str, Any]]:
         """The same with each manifest under another name."""
-        for place, (manifest, file) in enumerate(zip(self._manifests, self.manifest_paths, strict=True)):
+        for place, (manifest, file) in enumerate(zip(self.manifests, self.manifest_paths, strict=True)):
             path = f"{self.location}/metadata/{self._snapshots}-r{place}.avro"
             self._write(path, file.read_bytes())
-            self._manifests[place] = msgspec.structs.replace(manifest, manifest_path=path)
+            self.manifests[place] = msgspec.structs.replace(manifest, manifest_path=path)
         return self._snapshot("replace")
 
     def _snapshot(self, operation: str) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ class Appends:
         parent = number - 1 or None
         path = f"{self.location}/metadata/snap-{number}.avro"
         data = write_manifest_list(
-            self._manifests,
+            self.manifests,
             snapshot_id=number,
             parent_snapshot_id=parent,
             sequence_number=number,
@@ -95,7 +95,7 @@ class Appends:
     @property
     def manifest_paths(self) -> list[Path]:
         """All manifests, in order."""
-        return [Path(each.manifest_path.removeprefix("file://")) for each in self._manifests]
+        return [Path(each.manifest_path.removeprefix("file://")) for each in self.manifests]
 
     def _path(self, number: int) -> str:
         return f"{self.location}/data/{number * ROWS_PER_FILE}.parquet"

@@ -55,6 +55,7 @@ class DeferredEngine:
                     self._settings.gateway.delta_compat,
                     self._settings.limits,
                     parts.memory,
+                    parts.check_read,
                     self._refreshes,
                 )
             return self._opened

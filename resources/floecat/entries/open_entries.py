@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from uuid import UUID
 
 from floecat.clock import Clock
 from floecat.compression.pieces import gzip_blocks
@@ -17,6 +19,7 @@ from floecat.fileio.base import FileIO
 from floecat.iceberg.values.bounds import process_bounds
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import Settings
+from floecat.storage.catalog_storage import CatalogStorage
 from floecat.storage.catalog_storages import CatalogStorages, open_storages
 from floecat.store.commits.confirmed_transactions import Confirmation, ConfirmedTransactions
 from floecat.store.database.engine import Store
@@ -54,6 +57,11 @@ class EntryParts:
     keys: IdempotencyKeys
     writes: EntryWrites
     overlaps: Overlaps
+
+    def check_read(self, storage: CatalogStorage, entry_id: UUID, folders: Collection[str]) -> None:
+        """See `Overlaps.check_read`."""
+        with self.store.read() as conn:
+            self.overlaps.check_read(conn, storage, entry_id, folders)
 
 
 def open_entries(settings: Settings, store: Store, files: FileIO, clock: Clock) -> EntryParts:

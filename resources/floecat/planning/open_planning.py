@@ -69,6 +69,7 @@ def open_planning(
             bounds=settings.limits,
             disk_folder=made.disk_cache_folder,
             disk_bytes=made.disk_cache_size,
+            check_read=parts.check_read,
         )
 
     planner = ChunkedPlanner(

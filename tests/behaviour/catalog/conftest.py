@@ -19,6 +19,8 @@ from floecat.settings import (
     StorageSettings,
     StoreSettings,
 )
+from tests.behaviour.catalog.lakes import Lakes, opened
+from tests.services.s3 import S3Server
 
 # The tests lose the answer of a COMMIT, not the store: the looks for it need no time between them.
 COMMIT = CommitSettings(confirm=BackoffSettings(max_attempts=6, initial_sleep_ms=1, max_sleep_ms=5))
@@ -45,6 +47,14 @@ def kernel(store_url: str, tmp_path: Path) -> Iterator[Kernel]:
     )
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def lakes(store_url: str, s3_server: S3Server, s3_bucket: str, tmp_path: Path) -> Iterator[Lakes]:
+    """A catalog in a bucket."""
+    made = opened(store_url, s3_server, tmp_path)
+    yield Lakes(made, s3_bucket)
+    made.close()
 
 
 @pytest.fixture

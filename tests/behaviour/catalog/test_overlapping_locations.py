@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
-from uuid import UUID, uuid4
 
-import msgspec
 import pytest
 from msgspec import Raw
 
@@ -17,102 +13,16 @@ from floecat.auth.authorizer import AllowAll
 from floecat.auth.principals import Principal
 from floecat.commits.commit import CreateTable
 from floecat.commits.view_commits import CreateView
-from floecat.credentials.authorities import S3Method
 from floecat.entries.calls import Call
 from floecat.errors import BadRequestError
-from floecat.runtime import Kernel, open_kernel
-from floecat.settings import (
-    AwsSettings,
-    CatalogAccessSettings,
-    S3Settings,
-    Settings,
-    StorageSettings,
-    StoreSettings,
-)
-from floecat.store.catalogs import storage_authorities
-from floecat.store.catalogs.storage_authorities import AuthorityRow
+from floecat.settings import CatalogAccessSettings, S3Settings
 from tests.behaviour.catalog.changes import SCHEMA, change, create, set_property, table
+from tests.behaviour.catalog.lakes import Lakes, opened
 from tests.behaviour.catalog.test_costs import cost_of
 from tests.services.s3 import S3Server
 from tests.view_documents import view_version
 
 REFUSAL = r"floecat\.storage\.overlapping-locations"
-
-
-class Lakes:
-    """A kernel with a catalog in a bucket, which has an authority."""
-
-    def __init__(self, kernel: Kernel, bucket: str) -> None:
-        self.kernel = kernel
-        self.bucket = bucket
-        self.account = kernel.settings.gateway.default_account_id
-        self.call = self.catalog("lake", self.account)
-
-    def catalog(self, name: str, account: UUID) -> Call:
-        root = f"s3://{self.bucket}"
-        catalog = self.kernel.catalog.catalogs.create(account, name, root)
-        call = Call(Principal("tester", account), AllowAll(), catalog)
-        self.kernel.catalog.namespaces.create(call, ("ns",), {})
-        return call
-
-    def authority(self, prefix: str = "", account: UUID | None = None, *, enabled: bool = True) -> None:
-        row = AuthorityRow(
-            id=uuid4(),
-            account_id=account or self.account,
-            name=f"keys-{prefix}",
-            prefix=f"s3://{self.bucket}{prefix}",
-            method=msgspec.json.encode(S3Method()).decode(),
-            enabled=enabled,
-            secrets=None,
-            version=0,
-            created_at_ms=0,
-            updated_at_ms=0,
-        )
-        self.kernel.store.run(lambda conn: storage_authorities.insert(conn, row))
-
-    def at(self, folder: str) -> str:
-        return f"s3://{self.bucket}/{folder}"
-
-    def create(self, name: str, folder: str, call: Call | None = None, **fields: Any) -> dict[str, Any]:
-        made = create(self.kernel, call or self.call, name, location=self.at(folder), **fields)
-        return {**json.loads(made.metadata), "file": made.metadata_location}
-
-    def is_outer(self, name: str) -> bool:
-        loaded = self.kernel.catalog.tables.load(self.call, table(name))
-        assert loaded.state is not None
-        location = json.loads(loaded.metadata)["location"]
-        with self.kernel.store.read() as conn:
-            overlaps = self.kernel.parts.overlaps
-            return overlaps.others_inside(conn, self.call.catalog, loaded.state.id, [location])
-
-
-def opened(store_url: str, server: S3Server, folder: Path, **storage: Any) -> Kernel:
-    keys = S3Settings(
-        endpoint=server.endpoint,
-        path_style_access=True,
-        access_key_id=server.access_key_id,
-        secret_access_key=server.secret_access_key,
-    )
-    return open_kernel(
-        Settings(
-            data_dir=str(folder),
-            store=StoreSettings(url=store_url),
-            storage=StorageSettings(aws=AwsSettings(region=server.region, s3=keys), **storage),
-        )
-    )
-
-
-@pytest.fixture
-def kernel(store_url: str, s3_server: S3Server, tmp_path: Path) -> Iterator[Kernel]:
-    made = opened(store_url, s3_server, tmp_path)
-    made.catalog.catalogs.ensure(made.settings.gateway.default_account_id, "floecat", str(tmp_path / "w"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def lakes(kernel: Kernel, s3_bucket: str) -> Lakes:
-    return Lakes(kernel, s3_bucket)
 
 
 FOLDERS = ["a/t", "a/t/", "a", "a/t/deeper", "a/t/data"]
@@ -224,7 +134,6 @@ def test_without_an_authority_tables_overlap_as_before(lakes: Lakes) -> None:
 
 def test_the_setting_allows_them(store_url: str, s3_server: S3Server, s3_bucket: str, tmp_path: Path) -> None:
     kernel = opened(store_url, s3_server, tmp_path, overlapping_locations="allow")
-    kernel.catalog.catalogs.ensure(kernel.settings.gateway.default_account_id, "floecat", str(tmp_path / "w"))
     lakes = Lakes(kernel, s3_bucket)
     lakes.authority()
     lakes.create("t", "a/t")
@@ -256,7 +165,6 @@ def test_catalogs_on_other_stores_overlap_within_an_account_alone(
         endpoint="http://127.0.0.1:1", path_style_access=True, access_key_id="a", secret_access_key="b"
     )
     kernel = opened(store_url, s3_server, tmp_path)
-    kernel.catalog.catalogs.ensure(kernel.settings.gateway.default_account_id, "floecat", str(tmp_path / "w"))
     first = Lakes(kernel, s3_bucket)
     first.authority()
     first.create("t", "a/t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from floecat.auth.principals import Principal
 from floecat.entries.calls import Call
 from floecat.errors import FloecatError
 from tests.behaviour.delta.conftest import delta_table
+from tests.behaviour.delta.test_bad_input import edit_newest
 from tests.behaviour.storage.conftest import start_lake
 from tests.services.authorities import add_authority
 from tests.services.s3 import S3Server
@@ -56,3 +58,33 @@ def test_keys_read_the_table_and_its_artifacts(
                 files.write_new(f"{place}/new", b"x")
         with pytest.raises(FloecatError, match=r"(?i)denied|refuse"):
             files.read(f"s3://{s3_bucket}/compat/another")
+
+
+@pytest.mark.parametrize("what", ["data file", "deletion vector"])
+def test_a_log_that_names_files_of_another_table(
+    tmp_path: Path, s3_server: S3Server, s3_bucket: str, what: str
+) -> None:
+    with ExitStack() as running:
+        lake = start_lake(tmp_path, s3_server, s3_bucket, running)
+        theirs = lake.create("theirs").json()["metadata"]["location"]
+        writer = delta_table(tmp_path / "d")
+        vectors = {"storageType": "p", "pathOrInlineDv": f"{theirs}/dv.bin", "offset": 1}
+
+        def borrow(add: dict[str, Any]) -> None:
+            if what == "data file":
+                add["path"] = f"{theirs}/{add['path']}"
+            else:
+                add["deletionVector"] = {**vectors, "sizeInBytes": 40, "cardinality": 1}
+
+        edit_newest(writer, borrow)
+        for path in filter(Path.is_file, writer.folder.rglob("*")):
+            for folder in ("wh/d", theirs.removeprefix(f"s3://{s3_bucket}/")):
+                key = f"{folder}/{path.relative_to(writer.folder)}"
+                s3_server.client().put_object(Bucket=s3_bucket, Key=key, Body=path.read_bytes())
+        add_authority(lake.kernel, s3_server, f"s3://{s3_bucket}")
+        location = f"s3://{s3_bucket}/wh/d"
+        lake.kernel.delta.registration.register(lake.call(), ("ns",), "d", location)
+        answer = lake.load("d")
+        assert answer.status_code == 406
+        assert "in a folder of another table" in answer.text
+        assert theirs not in answer.text

@@ -21,6 +21,7 @@ from floecat.delta.artifacts.artifact_files import ArtifactFiles
 from floecat.delta.artifacts.request_bounds import RequestWork
 from floecat.delta.translation.column_ids import FieldIds, PhysicalPath
 from floecat.delta.translation.translated_schema import TranslatedSchema
+from floecat.delta.vectors.deletion_vectors import DeletionVector, file_of
 from floecat.errors import (
     BadRequestError,
     FileMissingError,
@@ -104,6 +105,22 @@ def all_locations(paths: pa.ChunkedArray, location: str, allowed: AllowedLocatio
     """The locations of `data_file_locations`, of any number of files: an Arrow array holds 2 GiB of text."""
     for start in range(0, len(paths), _ROWS_AT_ONCE):
         yield from data_file_locations(paths.slice(start, _ROWS_AT_ONCE), location, allowed).to_pylist()
+
+
+def placed_files(files: pa.Table) -> Iterator[str]:
+    """The files of a version that its log names by absolute paths, those of deletion vectors included.
+
+    Args:
+        files: its files; columns of `floecat.delta.log.file_tables.files_schema`.
+
+    Raises:
+        InvalidDeltaTableError: a deletion vector has no such path.
+    """
+    paths, vectors = files["path"], files["deletion_vector"]
+    yield from paths.filter(pc.match_substring_regex(paths, _ABSOLUTE)).to_pylist()
+    is_placed = pc.fill_null(pc.equal(pc.struct_field(vectors, "storage_type"), "p"), False)
+    for path, vector in zip(*(each.filter(is_placed).to_pylist() for each in (paths, vectors)), strict=True):
+        yield file_of(DeletionVector(**vector), "", path)
 
 
 def checked_location(location: str, allowed: AllowedLocations) -> FileLocation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -84,12 +84,14 @@ class Builds:
         artifacts: ArtifactFiles,
         run_chunks: ChunkRunner,
         damaged: DamagedFiles,
+        check_read: Callable[[Iterable[str]], None],
     ) -> None:
         self._settings = settings
         self._bounds = bounds
         self._artifacts = artifacts
         self._run_chunks = run_chunks
         self._damaged = damaged
+        self._check_read = check_read
 
     def log(self, known: KnownTable, *, in_request: bool) -> DeltaLog:
         """The Delta log of a table; a load may read less of it than the pipeline."""
@@ -138,6 +140,7 @@ class Builds:
             read_footers=self._settings.missing_statistics == "read" or document.format_version >= 3,
             may_copy_files=self._settings.unnumbered_collections == "copy",
             bounds=self._bounds if in_request else None,
+            check_read=self._check_read,
         )
         builder = VersionBuilder(log, listing, manifests, document, ids, names, options)
         return Build(known, log, listing, document, manifests, builder)

@@ -26,6 +26,7 @@ from floecat.delta.refresh.builds import Backfill, Progress
 from floecat.delta.refresh.delta_table import DeltaTableEntry
 from floecat.delta.refresh.publication import StaleTableError
 from floecat.delta.refresh.refresher import Refresher
+from floecat.entries.overlaps import own_folders
 from floecat.entries.purge_guard import PurgeGuard
 from floecat.errors import (
     FileMissingError,
@@ -38,6 +39,7 @@ from floecat.fileio.base import FileIO
 from floecat.memory_budget import MemoryBudget
 from floecat.settings import DeltaCompatSettings
 from floecat.settings.limits import LimitSettings
+from floecat.storage.own_folders import FolderCheck, ReadCheck
 from floecat.store.database.engine import Store
 from floecat.store.entries import tables
 from floecat.store.entries.tables import EntryRow
@@ -97,9 +99,11 @@ class DeltaRefreshService:
         settings: DeltaCompatSettings,
         limits: LimitSettings,
         memory: MemoryBudget,
+        check_read: FolderCheck,
         outcomes: Counts[str] | None = None,
     ) -> None:
         """Takes what it works with; `outcomes` counts looks by loads: unchanged, changed, left, failed."""
+        self._check_read = check_read
         self._outcomes: Counts[str] = Counts() if outcomes is None else outcomes
         self._store = store
         self._guard = guard
@@ -387,6 +391,7 @@ class DeltaRefreshService:
             artifacts,
             run_chunks or local_chunks(artifacts),
             self._damaged[table.files],
+            ReadCheck(self._check_read, table.storage, own_folders(table.row, {})).files,
         )
 
     def _artifact_files(self, table: DeltaTableEntry) -> ArtifactFiles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from msgspec.structs import replace as replace_struct
@@ -51,11 +51,12 @@ class Refresher:
         artifacts: ArtifactFiles,
         run_chunks: ChunkRunner,
         damaged: DamagedFiles,
+        check_read: Callable[[Iterable[str]], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._artifacts = artifacts
-        self._builds = Builds(settings, bounds, artifacts, run_chunks, damaged)
+        self._builds = Builds(settings, bounds, artifacts, run_chunks, damaged, check_read)
         self._publication = VersionPublication(store, guard, artifacts, clock)
 
     def current_entry(self, table: DeltaTableEntry) -> EntryRow | None:

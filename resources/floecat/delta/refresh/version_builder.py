@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from floecat.delta.artifacts.artifact_paths import ArtifactPaths
 from floecat.delta.artifacts.commit_changes import TwoVectorsError
-from floecat.delta.artifacts.data_files import known_columns
+from floecat.delta.artifacts.data_files import known_columns, placed_files
 from floecat.delta.artifacts.field_id_copies import required_field_ids
 from floecat.delta.artifacts.request_bounds import RequestBounds, RequestWork
 from floecat.delta.artifacts.version_context import VersionContext, partition_fields
@@ -32,6 +32,7 @@ from floecat.delta.translation.column_ids import FieldIds
 from floecat.delta.translation.translated_schema import TranslatedSchema, translate_schema
 from floecat.delta.translation.widening import check_type_changes, check_widening
 from floecat.errors import (
+    BadRequestError,
     FileMissingError,
     InvalidDeltaTableError,
     LocationNotAllowedError,
@@ -54,6 +55,7 @@ class BuildOptions:
         read_footers: see `VersionContext`.
         may_copy_files: see `VersionContext`.
         bounds: of the request; None in the pipeline.
+        check_read: refuses files in folders of other entries, with `BadRequestError`.
     """
 
     paths: ArtifactPaths
@@ -62,6 +64,7 @@ class BuildOptions:
     read_footers: bool
     may_copy_files: bool = True
     bounds: RequestBounds | None = None
+    check_read: Callable[[Iterable[str]], None] = lambda _: None
 
 
 _log = logging.getLogger(__name__)
@@ -251,6 +254,11 @@ class VersionBuilder:
                     raise
 
     def _add_work(self, files: pa.Table, metadata: Metadata) -> None:
+        try:
+            self._options.check_read(placed_files(files))
+        except BadRequestError as error:
+            # the table's fault, not the request's: other versions may be readable
+            raise UnsupportedDeltaTableError(error.message) from None
         if self._work is not None:
             self._work.add(
                 files,

@@ -30,6 +30,7 @@ __all__ = [
     "by_summaries",
     "in_signed_order",
     "metrics_evidence",
+    "narrowed",
     "needs_metrics",
     "set_slices",
 ]
@@ -196,6 +197,16 @@ def by_metrics(test: Test, metrics: ColumnMetrics | None, rows: Int64s, memo: di
     if len(rows) < evidence.size:
         evidence = evidence.take(rows)
     return _in_any_order(test, evidence)
+
+
+def narrowed(
+    rows: Int64s | None, verdicts: Sequence[Verdict], chosen: Bools, size: int
+) -> tuple[Int64s | None, list[Verdict]]:
+    """The rows that were chosen of these, and their verdicts; `rows` is None for all of a manifest."""
+    if int(np.count_nonzero(chosen)) == size:
+        return rows, list(verdicts)
+    places = np.flatnonzero(chosen)
+    return places if rows is None else rows[places], [verdict.take(places) for verdict in verdicts]
 
 
 def set_slices(

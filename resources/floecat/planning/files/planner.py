@@ -18,6 +18,7 @@ from floecat.planning.files.scan_planning import ScanPlanner, local_planner
 from floecat.planning.files.scans import ScanPlan, ScanRequest, Stop
 from floecat.planning.files.targets import ScanTarget, resolve
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.storage.own_folders import FolderCheck, OwnFolders, ReadCheck
 
 __all__ = ["Planner", "open_planner"]
 
@@ -37,6 +38,7 @@ def open_planner(
     bounds: Bounds = DEFAULT_BOUNDS,
     disk_folder: str | None = None,
     disk_bytes: int = 1 << 30,
+    check_read: FolderCheck = lambda *_: None,
 ) -> Planner:
     """The planner of a service.
 
@@ -50,6 +52,7 @@ def open_planner(
         bounds: of manifests and manifest lists.
         disk_folder: where all keep decoded manifests, for a restart; see `DiskCache`.
         disk_bytes: of these.
+        check_read: refuses files for an entry in folders of others.
     """
     disk = open_disk_cache(disk_folder, disk_bytes)
     cores = len(os.sched_getaffinity(0))
@@ -65,14 +68,19 @@ def open_planner(
             disk=(None if disk is None else disk_folder, disk_bytes),
         )
     local = local_planner(local_bytes, 1, bounds, disk)
-    return Planner(local, others, in_process_bytes=in_process_bytes)
+    return Planner(local, others, in_process_bytes=in_process_bytes, check_read=check_read)
 
 
 class Planner:
     """Plans scans. Thread-safe."""
 
     def __init__(
-        self, local: ScanPlanner, processes: PlanProcesses | None = None, *, in_process_bytes: int = 0
+        self,
+        local: ScanPlanner,
+        processes: PlanProcesses | None = None,
+        *,
+        in_process_bytes: int = 0,
+        check_read: FolderCheck = lambda *_: None,
     ) -> None:
         """Takes where plans are made.
 
@@ -80,7 +88,9 @@ class Planner:
             local: the planner of this process.
             processes: others; None to make all plans here.
             in_process_bytes: scans whose manifests have no more bytes are planned here.
+            check_read: refuses files for an entry in folders of others.
         """
+        self._check_read = check_read
         self._local = local
         self._processes = processes
         self._in_process_bytes = in_process_bytes
@@ -107,13 +117,18 @@ class Planner:
                 the iterator ends planning too.
 
         Raises:
-            BadRequestError: no such snapshot, both kinds of range, or the filter cannot be bound.
+            BadRequestError: no such snapshot, both kinds of range, the filter cannot be bound, or a manifest
+                lies in a folder of another entry.
             FileMissingError: a manifest is gone.
             InvalidMetadataError: a manifest is damaged or exceeds a bound.
             UnavailableError: storage fails, or too many plans wait.
             PlanStoppedError: `stop` returned True.
         """
         return self._results(storage, resolve(metadata, request), work, stop)
+
+    def read_check(self, storage: CatalogStorage, own: OwnFolders | None) -> ReadCheck:
+        """Refuses files that the plans of an entry name, where these are to be read too."""
+        return ReadCheck(self._check_read, storage, own)
 
     def _results(
         self,
@@ -122,11 +137,14 @@ class Planner:
         work: Callable[[ScanPlan], Iterator[T]],
         stop: Stop | None,
     ) -> Iterator[T]:
+        # before anything is read: also what is said of a file tells whether it is there
+        check = self.read_check(storage, target.own)
+        check.files(target.named_files)
         is_small = self._processes is None or self._is_small(storage, target)
         if is_small or self._processes is None:
-            yield from work(self._local.plan(storage, target, stop))
+            yield from work(self._local.plan(storage, target, stop, check_read=check.folders))
         else:
-            yield from self._processes.run(storage, target, work, stop)
+            yield from self._processes.run(storage, target, work, stop, check.folders)
 
     def _is_small(self, storage: CatalogStorage, target: ScanTarget) -> bool:
         if len(target.snapshots) > _MOST_LISTS:

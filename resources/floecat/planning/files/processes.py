@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 from multiprocessing import AuthenticationError
@@ -26,6 +26,7 @@ from floecat.planning.files.scan_planning import local_planner
 from floecat.planning.files.scans import ScanPlan, Stop
 from floecat.planning.files.targets import ScanTarget
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.storage.own_folders import CheckRead
 
 __all__ = ["PlanProcesses"]
 
@@ -80,18 +81,24 @@ class PlanProcesses:
         target: ScanTarget,
         work: Callable[[ScanPlan], Iterator[T]],
         stop: Stop | None,
+        check_read: CheckRead,
     ) -> Iterator[T]:
-        """Yields what `work` makes of a plan; see `Planner.run`. Results must be taken without delay."""
+        """Yields what `work` makes of a plan; see `Planner.run`. Results must be taken without delay.
+
+        `check_read` is that of `ScanPlanner.plan`, and called here; for the same folders more than once.
+        """
         packed = pickle.dumps(storage)
         over = threading.Event()
         calls: list[_Call] = []
 
-        def check(call: _Call | None) -> None:
+        def check(call: _Call | _Folders | None) -> None:
             if self._closed:
                 raise UnavailableError("The service is stopping")
             if stop is not None and stop():
                 raise PlanStoppedError("The plan was stopped")
-            if call is not None and not calls:
+            if isinstance(call, _Folders):
+                check_read(call.folders)
+            elif call is not None and not calls:
                 calls.append(call)
                 self._help(partial(_decode, packed, target, call), over)
 
@@ -137,6 +144,12 @@ class _Call(NamedTuple):
     address: str
 
 
+class _Folders(NamedTuple):
+    """Folders of manifests that are not the table's own; nothing of them is read without an answer."""
+
+    folders: Collection[str]
+
+
 class _Opened:
     """The parts that a process works with."""
 
@@ -180,7 +193,11 @@ def _plan(
     def call(column_ids: frozenset[int]) -> None:
         step(_Call(column_ids, opened.address))
 
-    yield from work(opened.planner.plan(opened.storage(storage), target, step.is_stopped, call))
+    def check_read(folders: Collection[str]) -> None:
+        step(_Folders(folders))
+
+    plan = opened.planner.plan(opened.storage(storage), target, step.is_stopped, call, check_read)
+    yield from work(plan)
 
 
 def _decode(

@@ -21,7 +21,14 @@ from floecat.iceberg.values.bounds import DEFAULT_BOUNDS, Bounds
 from floecat.memory_budget import LruCache
 from floecat.planning.files.deletes import PATH_COLUMN_ID, DeleteIndex, FoundDeletes, equality_ids
 from floecat.planning.files.disk_cache import DiskCache
-from floecat.planning.files.judging import by_metrics, by_partition, by_summaries, needs_metrics, set_slices
+from floecat.planning.files.judging import (
+    by_metrics,
+    by_partition,
+    by_summaries,
+    narrowed,
+    needs_metrics,
+    set_slices,
+)
 from floecat.planning.files.manifest_cache import ManifestCache
 from floecat.planning.files.manifest_disk import ManifestDisk
 from floecat.planning.files.manifest_files import COLUMN_SIZES, ManifestColumns, SpecTypes
@@ -33,6 +40,7 @@ from floecat.planning.filters.evidence import Evidence
 from floecat.planning.filters.expressions import TRUE
 from floecat.planning.filters.verdicts import Residuals, Verdict, combine, whole_residual
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.storage.own_folders import CheckRead
 from floecat.working_memory import current_reservation
 
 __all__ = ["ScanPlanner", "local_planner"]
@@ -98,6 +106,7 @@ class ScanPlanner:
         target: ScanTarget,
         stop: Stop | None = None,
         on_cold: Callable[[frozenset[int]], None] | None = None,
+        check_read: CheckRead = lambda _: None,
     ) -> ScanPlan:
         """Begins a plan: reads the manifest list and delete manifests.
 
@@ -106,12 +115,14 @@ class ScanPlanner:
             stop: asked from time to time; ends the plan.
             on_cold: called if many data manifests have to be decoded, with the columns whose metrics are
                 needed: `decode` of other planners may help.
+            check_read: called with folders of manifests beside the table's own before one is read; raises.
 
         Raises:
             FileMissingError, InvalidMetadataError, UnavailableError: as reading files does.
             PlanStoppedError: `stop` returned True.
         """
-        return _Scan(self, self._pool, self._threads * _AHEAD, storage, target, stop, on_cold).plan()
+        ahead = self._threads * _AHEAD
+        return _Scan(self, self._pool, ahead, storage, target, stop, on_cold, check_read).plan()
 
     def decode(
         self,
@@ -171,8 +182,10 @@ class _Scan:
         target: ScanTarget,
         stop: Stop | None,
         on_cold: Callable[[frozenset[int]], None] | None = None,
+        check_read: CheckRead = lambda _: None,  # of a helper: the plan has checked the same ones
     ) -> None:
         self._planner = planner
+        self._check_read = check_read
         self._on_cold = on_cold
         self._pool = pool
         # The memory of a request is taken by its own thread: no other request waits behind it.
@@ -241,6 +254,8 @@ class _Scan:
             for manifest in self._planner.lists.load(self._storage, target.table_uuid, snapshot) or ():
                 if target.may_read(manifest):
                     listed.setdefault(manifest.manifest_path, manifest)
+        if target.own is not None and (folders := target.own.others(listed)):
+            self._check_read(folders)
         if target.unlike is not None:
             others = self._planner.lists.load(self._storage, target.table_uuid, target.unlike) or ()
             self._other = frozenset(each.manifest_path for each in others)
@@ -277,12 +292,9 @@ class _Scan:
             ruled_out.update(
                 np.array(places)[combine(self._target.filter, verdicts, len(places)).cannot].tolist()
             )
-        if self._is_never():
+        if not self._tests and bool(combine(self._target.filter, (), 1).cannot[0]):
             return []
         return [manifest for place, manifest in enumerate(manifests) if place not in ruled_out]
-
-    def _is_never(self) -> bool:
-        return not self._tests and bool(combine(self._target.filter, (), 1).cannot[0])
 
     def _spec(self, spec_id: int, manifest: ManifestFile) -> SpecTypes:
         spec = self._target.specs.get(spec_id)
@@ -429,10 +441,10 @@ class _Scan:
         size = len(files) if rows is None else len(rows)
         chosen = ~combine(target.filter, verdicts, size).cannot
         counters.files_by_partition += int(np.count_nonzero(chosen))
-        rows, verdicts = _narrowed(rows, verdicts, chosen, size)
+        rows, verdicts = narrowed(rows, verdicts, chosen, size)
         size = len(files) if rows is None else len(rows)
         chosen = self._by_metrics(files, rows, verdicts, size)
-        rows, verdicts = _narrowed(rows, verdicts, chosen, size)
+        rows, verdicts = narrowed(rows, verdicts, chosen, size)
         size = len(files) if rows is None else len(rows)
         if not size:
             return None
@@ -486,12 +498,3 @@ class _Scan:
         if tasks.deletes is not None:
             sure &= tasks.deletes.value_lengths().to_numpy() == 0
         return int(counts[sure].sum())
-
-
-def _narrowed(
-    rows: Int64s | None, verdicts: Sequence[Verdict], chosen: Bools, size: int
-) -> tuple[Int64s | None, list[Verdict]]:
-    if int(np.count_nonzero(chosen)) == size:
-        return rows, list(verdicts)
-    places = np.flatnonzero(chosen)
-    return places if rows is None else rows[places], [verdict.take(places) for verdict in verdicts]

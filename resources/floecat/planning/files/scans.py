@@ -13,6 +13,7 @@ from floecat.iceberg.avro.string_columns import Int64s
 from floecat.iceberg.file_metrics import ColumnMetrics
 from floecat.iceberg.schemas.schema import Schema
 from floecat.planning.filters.expressions import TRUE, Expression
+from floecat.storage.own_folders import OwnFolders
 
 __all__ = [
     "FILE_FIELDS",
@@ -41,6 +42,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
         manifests: first and end of the data manifests that are read, by their place among those that may have
             matching files (`ScanPlan.files_by_manifest`); None for all.
         unlike: a snapshot; data manifests that it has too are not read. With `snapshot_id`.
+        own: the entry that is read, whose files must not lie in folders of others; None for a table that is
+            none.
     """
 
     snapshot_id: int | None = None
@@ -54,6 +57,7 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     min_rows: int | None = None
     manifests: tuple[int, int] | None = None
     unlike: int | None = None
+    own: OwnFolders | None = None
 
 
 FILE_FIELDS = (

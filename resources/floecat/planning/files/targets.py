@@ -19,6 +19,7 @@ from floecat.planning.files.scans import ScanRequest
 from floecat.planning.filters.binding import Columns, bind
 from floecat.planning.filters.bound import Bound
 from floecat.planning.filters.transforms import result_type
+from floecat.storage.own_folders import OwnFolders
 
 __all__ = ["ScanTarget", "resolve", "spec_types"]
 
@@ -43,6 +44,7 @@ class ScanTarget:
         manifests: as of the request.
         unlike: the snapshot whose data manifests are not read.
         snapshot_id: the snapshot that is read, the last one of an incremental scan; None for an empty table.
+        own: as of the request.
     """
 
     table_uuid: str
@@ -56,6 +58,17 @@ class ScanTarget:
     manifests: tuple[int, int] | None = None
     unlike: SnapshotSummary | None = None
     snapshot_id: int | None = None
+    own: OwnFolders | None = None
+
+    @property
+    def named_files(self) -> list[str]:
+        """The files that the metadata of the table names for the snapshots: lists, or manifests."""
+        snapshots = self.snapshots if self.unlike is None else (*self.snapshots, self.unlike)
+        return [
+            path
+            for each in snapshots
+            for path in ([each.manifest_list] if each.manifest_list else each.manifests or ())
+        ]
 
     @cached_property
     def _snapshot_ids(self) -> frozenset[int]:
@@ -99,6 +112,7 @@ def resolve(metadata: TableMetadata, request: ScanRequest) -> ScanTarget:
         manifests=request.manifests,
         unlike=None if request.unlike is None else _snapshot(metadata, request.unlike),
         snapshot_id=last,
+        own=request.own,
     )
 
 

@@ -75,4 +75,5 @@ def scan_request(scan: PlannedScan) -> ScanRequest:
         stats_fields=sent.stats_fields or (),
         min_rows=sent.min_rows_requested,
         manifests=scan.manifests,
+        own=scan.own,
     )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from floecat.entries.calls import Call
+from floecat.entries.overlaps import own_folders
 from floecat.errors import PlanStoppedError, UnavailableError
 from floecat.identifiers.namespace import TableIdentifier
 from floecat.planning.plans.explanations import Explanation
@@ -49,7 +50,8 @@ class ExplainService:
             FloecatError: the table, or one of its manifests, cannot be read.
         """
         ends_at = time.monotonic() + self._budget_ms / 1000
-        metadata = self._tables.load(call, identifier).document.parsed()
+        entry = self._tables.load(call, identifier)
+        metadata = entry.document.parsed()
         planner = self._planner.planner()
         from floecat.planning.plans.plan_summaries import explain_plan, parse_filter_text
 
@@ -57,7 +59,7 @@ class ExplainService:
             snapshot_id=named_snapshot_id(metadata, snapshot),
             filter=None if filter is None else parse_filter_text(filter),
         )
-        scan = PlannedScan.of(metadata, sent)
+        scan = PlannedScan.of(metadata, sent, own=own_folders(entry.row, metadata.properties))
         try:
             return explain_plan(
                 planner, call.catalog.storage, scan, progress, lambda: time.monotonic() >= ends_at

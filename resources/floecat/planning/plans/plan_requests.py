@@ -15,6 +15,7 @@ from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.values.encoded_json import array_of, encode_json
 from floecat.planning.plans.plan_answers import PartitionForm
 from floecat.planning.table_states import snapshot_of
+from floecat.storage.own_folders import OwnFolders
 from floecat.store.entries.documents import compress, decompress
 
 __all__ = ["PlanTableScan", "PlannedScan"]
@@ -69,12 +70,14 @@ class PlannedScan(msgspec.Struct, frozen=True):
         sent: what was asked for, with the id of the snapshot unless it is a range or the table has none.
         form: how partitions are spelled.
         manifests: first and end of the data manifests that are read, by place; None for all.
+        own: as of `ScanRequest`.
     """
 
     metadata: TableMetadata
     sent: PlanTableScan
     form: PartitionForm = "specified"
     manifests: tuple[int, int] | None = None
+    own: OwnFolders | None = None
 
     @classmethod
     def of(
@@ -84,6 +87,7 @@ class PlannedScan(msgspec.Struct, frozen=True):
         *,
         zero_is_current: bool = False,
         form: PartitionForm = "specified",
+        own: OwnFolders | None = None,
     ) -> PlannedScan:
         """Resolves what a client asks for.
 
@@ -92,6 +96,7 @@ class PlannedScan(msgspec.Struct, frozen=True):
             sent: the request.
             zero_is_current: whether the id 0 means the current snapshot.
             form: how partitions are spelled.
+            own: as of `ScanRequest`.
 
         Raises:
             BadRequestError: the table has no such snapshot, or both kinds of range are given.
@@ -107,7 +112,7 @@ class PlannedScan(msgspec.Struct, frozen=True):
         if not is_range:
             snapshot = snapshot_of(metadata, snapshot_id=snapshot_id)
             snapshot_id = None if snapshot is None else snapshot.snapshot_id
-        return cls(metadata, msgspec.structs.replace(sent, snapshot_id=snapshot_id), form)
+        return cls(metadata, msgspec.structs.replace(sent, snapshot_id=snapshot_id), form, own=own)
 
     @property
     def total_files(self) -> int:
@@ -132,18 +137,19 @@ class PlannedScan(msgspec.Struct, frozen=True):
             fields["snapshots"] = array_of([self.metadata.snapshot_bytes(snapshot_id)])
             fields["current-snapshot-id"] = (encode_json(snapshot_id),)
         document = b"".join(TableMetadata.of(fields).pieces())
-        return compress(msgspec.json.encode(_Kept(self.sent, self.form, msgspec.Raw(document))))
+        return compress(msgspec.json.encode(_Kept(self.sent, self.form, self.own, msgspec.Raw(document))))
 
     @classmethod
     def decode(cls, body: bytes) -> PlannedScan:
         """The scan that `encode` wrote."""
         kept = msgspec.json.decode(decompress(body), type=_Kept)
-        return cls(TableMetadata.parse(bytes(kept.document)), kept.sent, kept.form)
+        return cls(TableMetadata.parse(bytes(kept.document)), kept.sent, kept.form, own=kept.own)
 
 
 class _Kept(msgspec.Struct):
     sent: PlanTableScan
     form: PartitionForm
+    own: OwnFolders | None
     document: msgspec.Raw
 
 

@@ -21,6 +21,7 @@ from floecat.clock import Clock
 from floecat.entries.calls import Call
 from floecat.entries.idempotency_keys import Finish, IdempotencyKeys, JsonAnswer
 from floecat.entries.lookup import Entry
+from floecat.entries.overlaps import own_folders
 from floecat.errors import (
     CommitStateUnknownError,
     NoSuchPlanIdError,
@@ -189,11 +190,13 @@ class PlanService:
         finish: Finish[UUID],
     ) -> PlanAnswer:
         entry = self._tables.load(call, identifier)
+        metadata = entry.document.parsed()
         scan = PlannedScan.of(
-            entry.document.parsed(),
+            metadata,
             sent,
             zero_is_current=client.zero_is_current,
             form=_form(client, has_columns=self._tables.files_have_partition_columns(entry)),
+            own=own_folders(entry.row, metadata.properties),
         )
         with self._store.read() as conn:
             self._bounds.check(conn, call, self._clock.now_ms())

@@ -135,8 +135,9 @@ class StorageSettings(SettingsGroup, frozen=True, kw_only=True):
     """Locations below which a location may be added to a catalog over HTTP. The command line may add any."""
 
     overlapping_locations: Annotated[str, choice("refuse", "allow")] = "refuse"
-    """Tables and views below a storage authority whose folders contain each other: `refuse` makes none. With
-    `allow` the outer one is loaded without keys, as where two are there already."""
+    """Tables and views below a storage authority whose folders contain each other: `refuse` makes none,
+    and reads no files in them for each other. With `allow` the outer one is loaded without keys, as where two
+    are there already."""
 
     aws: AwsSettings = AwsSettings()
     """S3."""

@@ -131,7 +131,8 @@ class TableReports:
             return None
         live, entry_id = None, table.row.id
         if most_files is None or coverage.files <= most_files:
-            live = live_files(self._planner.planner(), table.storage, table.metadata, row.snapshot_id)
+            planner = self._planner.planner()
+            live = live_files(planner, table.storage, table.metadata, row.snapshot_id, table.own)
         totals = snapshot_totals(table.metadata, row.snapshot_id)
         of = (entry_id, row.snapshot_id, "column-", "")
         records = fetch_records(

@@ -127,7 +127,8 @@ class FileSearch:
         if only_by is None:
             batches = self._beside_base(files, snapshot, own)
         if batches is None:
-            batches = live_batches(self._planner.planner(), table.storage, table.metadata, snapshot.id, check)
+            planner = self._planner.planner()
+            batches = live_batches(planner, table.storage, table.metadata, snapshot.id, check, table.own)
         usable: dict[str, bool] = {}
 
         def is_usable(row: SidecarRow) -> bool:
@@ -164,7 +165,8 @@ class FileSearch:
         """
         page: dict[str, tuple[LiveFile, SidecarRow]] = {}
         last: str | None = None
-        for batch in live_batches(self._planner.planner(), table.storage, table.metadata, snapshot_id):
+        planner = self._planner.planner()
+        for batch in live_batches(planner, table.storage, table.metadata, snapshot_id, own=table.own):
             # keys begin with storage ids, so they are in the same order
             some = [each for each in batch if each.storage_id > after and (last is None or each.key < last)]
             if not some:
@@ -202,7 +204,13 @@ class FileSearch:
                 if row.snapshot_id != snapshot_id:
                     planner = self._planner.planner()
                     added = added_files(
-                        planner, table.storage, table.metadata, snapshot_id, row.snapshot_id, _MOST_CHANGED
+                        planner,
+                        table.storage,
+                        table.metadata,
+                        snapshot_id,
+                        row.snapshot_id,
+                        _MOST_CHANGED,
+                        table.own,
                     )
                 if added is None:
                     continue

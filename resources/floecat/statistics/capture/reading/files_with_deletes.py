@@ -19,6 +19,7 @@ from floecat.planning.files.targets import spec_types
 from floecat.statistics.files.summaries import DataFile, DeleteFile
 from floecat.statistics.records import FileTarget, target_storage_id
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.storage.own_folders import OwnFolders
 
 if TYPE_CHECKING:
     from floecat.planning.files.planner import Planner
@@ -51,31 +52,39 @@ def live_batches(
     metadata: TableMetadata,
     snapshot_id: int,
     check: Callable[[], None] = lambda: None,
+    own: OwnFolders | None = None,
 ) -> Iterator[list[LiveFile]]:
     """The data files of a snapshot, in the order of its manifests, some at a time.
 
     Args:
         planner: plans the scan.
         check: called now and then; raises to stop.
+        own: as of `ScanRequest`.
 
     Raises:
-        BadRequestError: there is no such snapshot.
+        BadRequestError: there is no such snapshot, or a file lies in a folder of another entry.
         FileMissingError: a manifest is gone.
         InvalidMetadataError: a manifest is damaged.
         UnavailableError: storage fails.
     """
-    request = ScanRequest(snapshot_id=snapshot_id)
+    request = ScanRequest(snapshot_id=snapshot_id, own=own)
+    read_check = planner.read_check(storage, own)
     work = partial(_data_files, constants=_identity_fields(metadata))
     for batch in planner.run(storage, metadata, request, work):
         check()
+        read_check.files(_read_files(batch))
         yield [LiveFile(file_key(file), file) for file in batch]
 
 
 def live_files(
-    planner: Planner, storage: CatalogStorage, metadata: TableMetadata, snapshot_id: int
+    planner: Planner,
+    storage: CatalogStorage,
+    metadata: TableMetadata,
+    snapshot_id: int,
+    own: OwnFolders | None = None,
 ) -> list[LiveFile]:
     """The files of `live_batches`, each once."""
-    batches = live_batches(planner, storage, metadata, snapshot_id)
+    batches = live_batches(planner, storage, metadata, snapshot_id, own=own)
     return list({live.key: live for batch in batches for live in batch}.values())
 
 
@@ -86,6 +95,7 @@ def added_files(
     snapshot_id: int,
     base_id: int,
     most: int,
+    own: OwnFolders | None = None,
 ) -> list[LiveFile] | None:
     """The data files that a snapshot has beyond those of another one, which are all in it.
 
@@ -95,6 +105,7 @@ def added_files(
         planner: plans the scans.
         base_id: the other one.
         most: files that are looked at in manifests of either.
+        own: as of `ScanRequest`.
 
     Returns:
         The files. None if a file of the other snapshot is not there, or not under the same deletes, or if
@@ -106,12 +117,15 @@ def added_files(
 
     def changed(one: int, other: int) -> dict[str, LiveFile] | None:
         found: dict[str, LiveFile] = {}
-        for batch in planner.run(storage, metadata, ScanRequest(snapshot_id=one, unlike=other), work):
+        request = ScanRequest(snapshot_id=one, unlike=other, own=own)
+        for batch in planner.run(storage, metadata, request, work):
+            read_check.files(_read_files(batch or ()))
             found |= {live.key: live for live in (LiveFile(file_key(file), file) for file in batch or ())}
             if batch is None or len(found) > most:
                 return None
         return found
 
+    read_check = planner.read_check(storage, own)
     work = partial(_changed_files, constants=_identity_fields(metadata))
     removed = changed(base_id, snapshot_id)
     added = None if removed is None else changed(snapshot_id, base_id)
@@ -128,6 +142,13 @@ def file_key(file: DataFile) -> str:
         return name
     applied = sorted(f"{each.location}\x1f{each.content_offset}" for each in file.deletes)
     return f"{name}-{sha256(chr(30).join(applied).encode()).hexdigest()[:32]}"
+
+
+def _read_files(files: Sequence[DataFile]) -> Iterator[str]:
+    """The files that a capture opens."""
+    for file in files:
+        yield file.location
+        yield from (delete.location for delete in file.deletes)
 
 
 def _identity_fields(metadata: TableMetadata) -> _Constants:

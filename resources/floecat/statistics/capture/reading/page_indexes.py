@@ -129,7 +129,8 @@ class PageIndexes:
         self, table: CapturedTable, snapshot_id: int
     ) -> Iterator[tuple[Sequence[LiveFile], Mapping[str, IndexArtifact]]]:
         """Data files of a snapshot, and the artifacts of those that have a sidecar, by its location."""
-        for batch in live_batches(self._planner.planner(), table.storage, table.metadata, snapshot_id):
+        planner = self._planner.planner()
+        for batch in live_batches(planner, table.storage, table.metadata, snapshot_id, own=table.own):
             for start in range(0, len(batch), _BATCH):
                 live = batch[start : start + _BATCH]
                 yield live, self._known(table.row.id, live)

@@ -10,11 +10,13 @@ from uuid import UUID
 from floecat.entries.entry_files import delete_entry_files, entry_folder
 from floecat.entries.formats import is_derived
 from floecat.entries.open_entries import EntryParts
+from floecat.entries.overlaps import own_folders
 from floecat.errors import FloecatError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.iceberg.schemas.schema import Schema
 from floecat.jobs.running_job import JobCancelledError, RunningJob
 from floecat.storage.catalog_storage import CatalogStorage
+from floecat.storage.own_folders import OwnFolders
 from floecat.store.catalogs import catalogs
 from floecat.store.database.engine import Connection
 from floecat.store.database.errors import ForeignKeyError
@@ -46,6 +48,11 @@ class CapturedTable(NamedTuple):
         wanted = None if snapshot is None else snapshot.schema_id
         found = (schema for schema in self.metadata.schemas if schema.schema_id == wanted)
         return next(found, self.metadata.current_schema)
+
+    @property
+    def own(self) -> OwnFolders:
+        """Its folders, for what is read of it."""
+        return own_folders(self.row, self.metadata.properties)
 
     @property
     def folder(self) -> str:

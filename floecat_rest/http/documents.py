@@ -180,8 +180,8 @@ _SIGNS = {
     "s3.signer": "S3V4RestSigner",
     "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
 }
-_SIGNERS = ("s3.signer.endpoint", "signer.endpoint")
-"""Settings that name the route of signatures; newer clients in Java know it themselves."""
+_SIGNER = "s3.signer.endpoint"
+"""Names the route of signatures. Iceberg 1.12 for Java does not read it: it knows the route itself."""
 
 
 def _parts(
@@ -197,8 +197,8 @@ def _parts(
         beside += b',"labels":' + msgspec.json.encode(labels)
     if credentials:
         beside += b"," + credentials_json(credentials)
-    if config is not None and _SIGNERS[0] in config:
-        beside += b',"remote-signing-config":{}'  # its presence tells clients after 1.11
+    if config is not None and _SIGNER in config:
+        beside += b',"remote-signing-config":{}'  # its presence tells clients from 1.12
     return (prefix, *pieces, beside + b"}")
 
 
@@ -233,7 +233,7 @@ def client_config(table: LoadedTable, path: str) -> Mapping[str, str]:
     for each in table.storage_credentials:
         config[_REFRESH[scheme_of(each.prefix)]] = f"{place}/credentials"
     if table.signs:
-        config |= {**_SIGNS, **dict.fromkeys(_SIGNERS, f"{place}/sign")}
+        config |= {**_SIGNS, _SIGNER: f"{place}/sign"}
     return config
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,14 @@ class Lake(NamedTuple):
     pyiceberg: RestCatalog
     http: Catalog
     folder: Path
+    delegation: str = "vended-credentials"
+    """What Spark asks the catalog for on S3, where it has no keys of its own."""
+
+    @property
+    def signatures(self) -> int:
+        """How many requests to S3 the service has signed, for tables that the path names."""
+        counted = r'^floecat_http_requests_total{method="POST",route="\S*{table\S*/sign",status="200"} (\S+)$'
+        return sum(map(int, map(float, re.findall(counted, self.http.http.get("/metrics").text, re.M))))
 
     def create_namespace(self) -> str:
         """A new namespace."""
@@ -44,15 +53,20 @@ class Lake(NamedTuple):
         return client
 
 
-def settings_of(warehouse: Warehouse) -> dict[str, str]:
-    """The settings of docs/clients/spark.md, with the catalog once for each way of planning."""
+def settings_of(warehouse: Warehouse, delegation: str = "vended-credentials") -> dict[str, str]:
+    """The settings of docs/clients/spark.md, with the catalog once for each way of planning.
+
+    Args:
+        warehouse: the service and its storage.
+        delegation: what Spark asks for where it has no keys of its own.
+    """
     page, of_s3 = [properties(block) for block in blocks("spark", "properties")[:2]]
     assert page["spark.sql.catalog.floecat.uri"] == "http://127.0.0.1:9200"
     page |= {"spark.sql.catalog.floecat.uri": warehouse.uri}
     if warehouse.s3 is not None:
         page |= of_s3 | {f"spark.sql.catalog.floecat.{key}": v for key, v in warehouse.access_keys.items()}
     if warehouse.vends:
-        page["spark.sql.catalog.floecat.header.X-Iceberg-Access-Delegation"] = "vended-credentials"
+        page["spark.sql.catalog.floecat.header.X-Iceberg-Access-Delegation"] = delegation
     page |= {"spark.sql.catalog.floecat.cache-enabled": "false"}
     settings = {}
     for planner in PLANNERS:
@@ -61,11 +75,13 @@ def settings_of(warehouse: Warehouse) -> dict[str, str]:
     return settings
 
 
-def running_lake(warehouse: Warehouse, folder: Path) -> Iterator[Lake]:
+def running_lake(
+    warehouse: Warehouse, folder: Path, delegation: str = "vended-credentials"
+) -> Iterator[Lake]:
     """Spark beside a service."""
-    http = Catalog(warehouse.uri, warehouse.name)
-    with SparkProcess(folder, settings_of(warehouse)) as spark, connect_pyiceberg(warehouse) as pyiceberg:
-        yield Lake(warehouse, spark, pyiceberg, http, folder)
+    http, settings = Catalog(warehouse.uri, warehouse.name), settings_of(warehouse, delegation)
+    with SparkProcess(folder, settings) as spark, connect_pyiceberg(warehouse) as pyiceberg:
+        yield Lake(warehouse, spark, pyiceberg, http, folder, delegation)
     http.close()
 
 
@@ -76,20 +92,21 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         yield from running_lake(Warehouse(server), tmp_path_factory.mktemp("spark"))
 
 
-@pytest.fixture(scope="package", params=["keys", "keyless"])
+@pytest.fixture(scope="package", params=["keys", "keyless", "signed"])
 def s3_lake(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server
 ) -> Iterator[Lake]:
-    """On S3, with keys of its own or with those that the catalog makes."""
+    """On S3, with keys of its own, with those that the catalog makes, or with requests that it signs."""
     bucket = s3_server.create_bucket()
     keys = s3_server.access_key_id, s3_server.secret_access_key
     environment = s3_environment(s3_server.endpoint, bucket, *keys)
     folder = tmp_path_factory.mktemp("spark-s3-lake")
-    if vends := request.param == "keyless":
+    if vends := request.param != "keys":
         prepare_authority(folder, environment, s3_server, f"s3://{bucket}/warehouse")
     with running_catalog(folder, environment) as server:
         warehouse = Warehouse(server, s3_server, bucket, vends=vends)
-        yield from running_lake(warehouse, tmp_path_factory.mktemp("spark-s3"))
+        delegation = "remote-signing" if request.param == "signed" else "vended-credentials"
+        yield from running_lake(warehouse, tmp_path_factory.mktemp("spark-s3"), delegation)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,9 @@ from tests.engines.spark.conftest import PLANNERS, Lake
 def test_a_table(s3_lake: Lake, engine: EngineReport, planner: str) -> None:
     lake = s3_lake
     table = f"{lake.create_namespace()}.t"
-    whose = "keys of the catalog" if lake.warehouse.vends else "own keys"
+    is_signed = lake.warehouse.vends and lake.delegation == "remote-signing"
+    whose = "signed" if is_signed else "keys of the catalog" if lake.warehouse.vends else "own keys"
+    signatures = lake.signatures
     properties = "TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
     with engine.step(f"a table on S3, {planner} plans, {whose}"):
         lake.spark.sql(f"CREATE TABLE {planner}.{table} (id int, s string) PARTITIONED BY (s) {properties}")
@@ -26,6 +28,7 @@ def test_a_table(s3_lake: Lake, engine: EngineReport, planner: str) -> None:
         assert lake.pyiceberg.load_table(table).scan().count() == 2
         [[file]] = lake.spark.sql(f"SELECT file_path FROM client.{table}.files LIMIT 1")
         assert file.startswith(lake.warehouse.root)
+        assert (lake.signatures > signatures) is is_signed
     with engine.step(f"DROP TABLE PURGE on S3, {planner} plans, {whose}"):
         lake.spark.sql(f"DROP TABLE {planner}.{table} PURGE")
         assert lake.warehouse.wait_until_empty(file.rpartition("/data/")[0]) == set()

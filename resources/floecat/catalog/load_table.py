@@ -21,7 +21,7 @@ import msgspec
 from floecat.auth.authorizer import Privilege
 from floecat.catalog.recent_loads import RecentLoads
 from floecat.compression.pieces import Piece
-from floecat.credentials.vending import TablePlaces, Vended, Vending
+from floecat.credentials.vending import PendingKeys, TablePlaces, Vended, Vending
 from floecat.entries.calls import Call, Catalog, Labels, LoadedTable, VendedCredential
 from floecat.entries.formats import TableFormats, is_derived
 from floecat.entries.lookup import Document, Entries, Entry
@@ -31,6 +31,7 @@ from floecat.entries.prepared_changes import AnyPrepared
 from floecat.errors import BadRequestError, ForbiddenError
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.identifiers.namespace import TableIdentifier
+from floecat.storage.client_config import config_tag
 from floecat.store.database.engine import Store
 from floecat.store.entries.tables import EntryRow, EntryState
 
@@ -146,10 +147,9 @@ class TableLoader:
             return StartedLoad(True, partial(self._check_and_answer, call, entry, mode, if_none_match))
         places = TablePlaces.of_entry(entry)
         vended = self._vending.at_once(call, places)
-        if vended is None:
-            waits_for = next((str(each.authority.id) for each in self._vending.scopes(call, places)), None)
-            finish = partial(self._answer_with_keys, call, entry, mode, if_none_match)
-            return StartedLoad(True, finish, waits_for)
+        if isinstance(vended, PendingKeys):
+            finish = partial(self._answer_with_keys, call, entry, mode, if_none_match, vended)
+            return StartedLoad(True, finish, vended.waits_for)
         is_large = sum(map(len, entry.document.pieces)) > _LARGE_BYTES
         return StartedLoad(is_large, partial(self.answer, call.catalog, entry, mode, if_none_match, vended))
 
@@ -168,9 +168,14 @@ class TableLoader:
         return self._answer_with_keys(call, current, mode, if_none_match)
 
     def _answer_with_keys(
-        self, call: Call, entry: Entry[TableMetadata], mode: SnapshotsMode, if_none_match: str | None
+        self,
+        call: Call,
+        entry: Entry[TableMetadata],
+        mode: SnapshotsMode,
+        if_none_match: str | None,
+        pending: PendingKeys | None = None,
     ) -> LoadedTable:
-        vended = self._vending.of(call, TablePlaces.of_entry(entry))
+        vended = self._vending.of(call, TablePlaces.of_entry(entry), pending)
         return self.answer(call.catalog, entry, mode, if_none_match, vended)
 
     def answer(
@@ -187,7 +192,7 @@ class TableLoader:
         location = state.metadata_location
         of_table = entry.document.property(SCAN_PLANNING_MODE)
         planning_mode = self._planning_mode_of(catalog, of_table, partial(_has_row_lineage, entry.document))
-        etag = _with_keys(etag_of(state, mode, entry.labels, planning_mode), vended)
+        etag = _tagged(etag_of(state, mode, entry.labels, planning_mode), vended.tag)
         if if_none_match is not None and matches(if_none_match, etag):
             return LoadedTable((), location, etag, not_modified=True)
         config = _config(vended.config, planning_mode)
@@ -212,11 +217,12 @@ class TableLoader:
         """
         of_table = metadata.properties.get(SCAN_PLANNING_MODE)
         planning_mode = self._planning_mode_of(catalog, of_table, lambda: metadata.has_row_lineage)
-        config = _config(catalog.storage.client_config(metadata.location), planning_mode)
+        told = catalog.storage.client_config(metadata.location)
+        config = _config(told, planning_mode)
         pieces, table_uuid = metadata.pieces(), metadata.table_uuid
         if state is None:
             return LoadedTable(pieces, None, config=config, table_uuid=table_uuid)
-        etag = etag_of(state, planning_mode=planning_mode)
+        etag = _tagged(etag_of(state, planning_mode=planning_mode), config_tag(told))
         return LoadedTable(pieces, state.metadata_location, etag, config, state=state, table_uuid=table_uuid)
 
     def made(self, call: Call, identifier: TableIdentifier, table: LoadedTable) -> LoadedTable:
@@ -237,7 +243,7 @@ class TableLoader:
             vended = self._vending.of(call, TablePlaces.of_entry(entry))
         return msgspec.structs.replace(
             table,
-            etag=table.etag and _with_keys(table.etag, vended),
+            etag=table.etag and _tagged(table.etag, vended.tag),
             config=_config(vended.config, table.config.get(SCAN_PLANNING_MODE)),
             storage_credentials=vended.credentials,
             signs=vended.signs,
@@ -362,7 +368,7 @@ class FastLoads:
             if entry is None or not self._is_ready(entry, mode):
                 return _SLOW
             vended = self._vending.at_once(call, TablePlaces.of_entry(entry), conn)
-        if vended is None:
+        if isinstance(vended, PendingKeys):
             return _SLOW
         return FastLoad("loaded", self._loader.answer(call.catalog, entry, mode, if_none_match, vended))
 
@@ -420,9 +426,10 @@ def _has_row_lineage(document: Document[TableMetadata]) -> bool:
     return document.may_mention("next-row-id") and document.parsed().has_row_lineage
 
 
-def _with_keys(etag: str, vended: Vended) -> str:
-    """The tag of an answer with keys: another one for other keys, and for whom they are."""
-    return f'{etag[:-1]}-{vended.tag}"' if vended.tag else etag
+def _tagged(etag: str, told: str) -> str:
+    """The tag of an answer that tells this about storage: another one for other settings and keys."""
+    of_table = etag[:-1].partition("-")[0]
+    return f'{of_table}-{told}"' if told else f'{of_table}"'
 
 
 def _config(config: Mapping[str, str], planning_mode: str | None) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
@@ -27,10 +27,11 @@ from floecat.errors import BadRequestError, LocationNotAllowedError
 from floecat.fileio.locations import Location
 from floecat.iceberg.metadata.table_metadata import TableMetadata
 from floecat.memory_budget import LruCache
+from floecat.storage.client_config import config_tag
 from floecat.store.database.engine import Connection, Store
 from floecat.store.entries.tables import EntryState
 
-__all__ = ["NO_CREDENTIALS", "ScopedAuthority", "TablePlaces", "Vended", "Vending"]
+__all__ = ["NO_CREDENTIALS", "PendingKeys", "ScopedAuthority", "TablePlaces", "Vended", "Vending"]
 
 NO_CREDENTIALS: Final = "floecat.no-storage-credentials"
 """Configuration for clients: why they get no keys that they asked for."""
@@ -83,6 +84,17 @@ class ScopedAuthority(NamedTuple):
     """The locations of the scope as the table spells them."""
 
 
+class PendingKeys(NamedTuple):
+    """What has to be asked for before a client can be told; at least one scope."""
+
+    scopes: Sequence[ScopedAuthority]
+
+    @property
+    def waits_for(self) -> str:
+        """The id of an authority that is asked."""
+        return str(self.scopes[0].authority.id)
+
+
 class Vended(NamedTuple):
     """What a client is told about the storage of a table."""
 
@@ -90,7 +102,7 @@ class Vended(NamedTuple):
     """Settings, with the keys to the location of the table, if there are some."""
     credentials: tuple[VendedCredential, ...] = ()
     tag: str = ""
-    """Tells this from what others are told; empty where all are told the same."""
+    """Tells this from anything else that is told at another time or to others; empty for nothing at all."""
     signs: bool = False
     """Whether the client has its requests signed (`Signing`)."""
     renew_at_ms: int = 0
@@ -125,62 +137,63 @@ class Vending:
         self._known = known
         self._keys = keys
 
-    def at_once(self, call: Call, table: TablePlaces, conn: Connection | None = None) -> Vended | None:
-        """The result of `of`, without waiting; None if keys have to be made.
+    def at_once(self, call: Call, table: TablePlaces, conn: Connection | None = None) -> Vended | PendingKeys:
+        """The result of `of`, without waiting for an authority; else what has to be asked for.
 
         Args:
-            conn: reads the authorities where they are not in memory; without one None is returned then.
-        """
-        known = self._known.in_memory(call.account_id, table.access_version)
-        if known is None and conn is not None:
-            known = self._known.of(call.account_id, table.access_version, conn)
-        return None if known is None else self._vended(call, table, known, self._keys.in_memory)
+            conn: reads the authorities where they are not in memory; by default a connection of the store.
 
-    def of(self, call: Call, table: TablePlaces) -> Vended:
+        Raises:
+            StoreUnavailableError: the store does not answer.
+        """
+        known = self._known.of(call.account_id, table.access_version, conn)
+        if not known or "keys" not in call.delegation:
+            return cast("Vended", _vended(call, table, known, self._keys.in_memory, ()))
+        key = _told_key(call, table)
+        told = self._told.get(key)
+        if told is None or self._clock.now_ms() >= told.renew_at_ms:
+            scopes = _scopes(call, table, known)
+            told = self._made(call, table, scopes, self._keys.in_memory)
+            if told is None:
+                return PendingKeys(scopes)
+        return _for_principal(call, told)
+
+    def of(self, call: Call, table: TablePlaces, pending: PendingKeys | None = None) -> Vended:
         """What a client is told about the storage of a table.
+
+        Args:
+            pending: what `at_once` has answered for the same.
 
         Raises:
             AuthorityError: an authority that is responsible makes no keys now.
             BadRequestError: keys for the locations of the table cannot be expressed.
             StoreUnavailableError: the store does not answer.
         """
-        known = self._known.of(call.account_id, table.access_version)
-        scopes = _asked_scopes(call, table, known)
-        vended = self._vended(call, table, known, self._keys.in_memory, scopes)
-        if vended is None and self.holds_others(call, table, scopes):
+        found = pending or self.at_once(call, table)
+        if isinstance(found, Vended):
+            return found
+        scopes = found.scopes
+        # another request may have made them meanwhile
+        told = None if pending is None else self._made(call, table, scopes, self._keys.in_memory)
+        if told is None and self.holds_others(call, table, scopes):
+            known = self._known.of(call.account_id, table.access_version)
             plain = cast("Vended", _vended(call, table, known, self._keys.in_memory, ()))
             return Vended({**plain.config, NO_CREDENTIALS: _OVERLAPS}, tag=f"{plain.tag}-0")
-        return vended or cast("Vended", self._vended(call, table, known, self._keys.get, scopes))
+        return _for_principal(call, told or cast("Vended", self._made(call, table, scopes, self._keys.get)))
 
-    def _vended(
+    def _made(
         self,
         call: Call,
         table: TablePlaces,
-        known: tuple[StorageAuthority, ...],
+        scopes: Sequence[ScopedAuthority],
         keys_of: Callable[[StorageAuthority, KeyScope], CurrentKeys | None],
-        scopes: Sequence[ScopedAuthority] | None = None,
     ) -> Vended | None:
-        if not known or "keys" not in call.delegation:
-            return _vended(call, table, known, keys_of, ())
-        # all that it hangs on, but for the times of the keys
-        key = (
-            table.entry_id.int,
-            table.version,
-            table.metadata_location,
-            table.access_version,
-            table.may_write,
-            call.catalog.storage,
-        )
-        told = self._told.get(key)
-        if told is None or self._clock.now_ms() >= told.renew_at_ms:
-            scopes = _asked_scopes(call, table, known) if scopes is None else scopes
-            told = _vended(call, table, known, keys_of, scopes)
-            if told is not None and told.renew_at_ms and table.entry_id != NO_ENTRY:
-                self._told.put(key, told, _TOLD_BYTES)
-        if told is None or not told.credentials:
-            return told
-        digest = blake2b(f"{told.tag}|{call.principal.name}".encode(), digest_size=16)
-        return told._replace(tag=digest.hexdigest())
+        """What anybody with these rights is told, to be told again until keys are renewed."""
+        known = self._known.of(call.account_id, table.access_version)
+        told = _vended(call, table, known, keys_of, scopes)
+        if told is not None and told.renew_at_ms and table.entry_id != NO_ENTRY:
+            self._told.put(_told_key(call, table), told, _TOLD_BYTES)
+        return told
 
     def of_new(self, call: Call, metadata: TableMetadata, state: EntryState | None = None) -> Vended:
         """What the creator of a table is told, which it may write; errors are those of `of`.
@@ -202,10 +215,6 @@ class Vending:
         """What every client may know about the storage of a location."""
         return _client_config(call, location, self._known.of(call.account_id, access_version))[0]
 
-    def scopes(self, call: Call, table: TablePlaces) -> list[ScopedAuthority]:
-        """What the authorities open of a table, for a caller who may read it."""
-        return _scopes(call, table, self._known.of(call.account_id, table.access_version))
-
     def signing_methods(self, account_id: UUID) -> Collection[S3Method]:
         """Where the services are that requests of an account may be signed for."""
         known = self._known.of(account_id, self._known.read_version(account_id))
@@ -216,7 +225,7 @@ class Vending:
         }
 
     def signed_scopes(self, call: Call, table: TablePlaces) -> list[ScopedAuthority]:
-        """The same of the authorities that sign requests, with a role or without."""
+        """What the authorities that sign requests open of a table, for a caller who may read it."""
         return _scopes(call, table, self._known.of(call.account_id, table.access_version), _signs)
 
     def holds_others(self, call: Call, table: TablePlaces, scopes: Sequence[ScopedAuthority]) -> bool:
@@ -237,11 +246,9 @@ def _vended(
     config, main = _client_config(call, table.location, known)
     if not scopes:
         signs = "signing" in call.delegation and main is not None and _signs(main)
-        # what the authority says may change without the table
-        tag = "" if main is None else f"{main.id.hex}.{main.version}{'-signed' * signs}"
-        return Vended(config, tag=tag, signs=signs)
+        return Vended(config, tag=f"{config_tag(config)}{'-signed' * signs}", signs=signs)
     credentials: list[VendedCredential] = []
-    tag, renew_at_ms = str(table.may_write), sys.maxsize
+    tag, renew_at_ms = f"{table.may_write}|{config_tag(config)}", sys.maxsize
     for authority, scope, prefixes in scopes:
         kept = keys_of(authority, scope)
         if kept is None:
@@ -255,11 +262,24 @@ def _vended(
     return Vended(config, tuple(credentials), tag, renew_at_ms=renew_at_ms)
 
 
-def _asked_scopes(
-    call: Call, table: TablePlaces, known: tuple[StorageAuthority, ...]
-) -> Sequence[ScopedAuthority]:
-    """What the client takes keys for."""
-    return _scopes(call, table, known) if known and "keys" in call.delegation else ()
+def _told_key(call: Call, table: TablePlaces) -> Hashable:
+    """All that what is told with keys hangs on, but for the times of the keys."""
+    return (
+        table.entry_id.int,
+        table.version,
+        table.metadata_location,
+        table.access_version,
+        table.may_write,
+        call.catalog.storage,
+    )
+
+
+def _for_principal(call: Call, told: Vended) -> Vended:
+    """The same with a tag that no other principal gets, where there are keys."""
+    if not told.credentials:
+        return told
+    digest = blake2b(f"{told.tag}|{call.principal.name}".encode(), digest_size=16)
+    return told._replace(tag=digest.hexdigest())
 
 
 def _client_config(

@@ -8,16 +8,19 @@ PyIceberg, where they differ. Credentials belong in `storage-credentials` (Icebe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Final
 from urllib.parse import urlsplit
 
 from floecat.fileio.options import AdlsOptions, GcsOptions, ObjectStoreOptions
 
-__all__ = ["ClientConfig"]
+__all__ = ["ClientConfig", "config_tag"]
 
 _S3: Final = ("s3", "s3a", "s3n")
 _AZURE: Final = ("abfss", "abfs", "wasbs", "wasb")
 _PUBLIC_AZURE: Final = "core.windows.net"
+_KEPT: Final = 1024
 
 
 class ClientConfig:
@@ -33,6 +36,16 @@ class ClientConfig:
         if scheme in _AZURE:
             return _azure(self._adls, rest.partition("/")[0].rpartition("@")[2])
         return self._by_scheme.get(scheme, {})
+
+
+def config_tag(config: Mapping[str, str]) -> str:
+    """A short digest of settings, the same in every process; empty where there are none."""
+    return _digest(tuple(config.items())) if config else ""
+
+
+@lru_cache(_KEPT)
+def _digest(settings: tuple[tuple[str, str], ...]) -> str:
+    return blake2b(repr(settings).encode(), digest_size=8).hexdigest()
 
 
 def _s3(options: ObjectStoreOptions) -> dict[str, str]:

@@ -429,7 +429,6 @@ _AS_ANOTHER = {
     "catalog.loader.made",
     "catalog.loader.make_keys",
     "catalog.loader.made_by",
-    "credentials.vending.scopes",
     "credentials.vending.signed_scopes",
     "credentials.vending.holds_others",
     "credentials.vending.places_of_new",

@@ -12,6 +12,7 @@ import pytest
 
 from floecat.auth.authorizer import AllowAll, Check, Privilege
 from floecat.auth.principals import Principal
+from floecat.credentials import vending
 from floecat.errors import FloecatError
 from tests.behaviour.storage.conftest import ASKS, SCHEMA, KeyLake, start_lake
 from tests.services.authorities import add_authority, change_authority
@@ -73,6 +74,70 @@ def test_the_tag_holds_until_the_keys_are_others(key_lake: KeyLake) -> None:
     again = key_lake.load("t", asks)
     assert again.status_code == 200
     assert again.headers["etag"] != tag
+
+
+@pytest.mark.parametrize("asks", [ASKS, {}])
+@pytest.mark.parametrize("prefix", [None, "/wh/data", ""])
+def test_the_tag_is_another_once_the_settings_tell_something_else(
+    tmp_path: Path, s3_server: S3Server, s3_bucket: str, asks: dict[str, str], prefix: str | None
+) -> None:
+    """Without an authority, with one for the data alone, and with one for all, which the settings are not."""
+    tags: list[str] = []
+    regions = ["us-east-1", "us-east-1", "eu-west-1"]
+    for region in regions:
+        with ExitStack() as running:
+            settings = {"floecat.storage.aws.region": region}
+            lake = start_lake(tmp_path, s3_server, s3_bucket, running, **settings)
+            if not tags:
+                if prefix is not None:
+                    add_authority(lake.kernel, s3_server, f"s3://{s3_bucket}{prefix}")
+                folder = {"write.data.path": f"s3://{s3_bucket}/wh/data/t"}
+                made = lake.create("t", asks, properties=folder)
+                assert made.status_code == 200, made.text
+            loaded = lake.load("t", asks)
+            assert loaded.json()["config"]["s3.region"] == (region if prefix != "" else s3_server.region)
+            tags.append(loaded.headers["etag"])
+            for tag in tags:
+                # other processes make other keys
+                is_same = tag == tags[-1]
+                answer = lake.load("t", {**asks, "if-none-match": tag})
+                assert answer.status_code == (304 if is_same else 200)
+    assert len(tags) == len(regions)
+    if asks == {} or prefix is None:
+        assert tags[0] == tags[1]
+        assert (tags[1] == tags[2]) is (prefix == "")
+    else:
+        assert len(set(tags)) == len(regions)
+
+
+def test_the_tag_of_a_commit_and_of_a_create_is_that_of_a_load(
+    tmp_path: Path, s3_server: S3Server, s3_bucket: str
+) -> None:
+    with ExitStack() as running:
+        lake = start_lake(tmp_path, s3_server, s3_bucket, running)
+        made = lake.create("t")
+        assert made.headers["etag"] == lake.load("t", {}).headers["etag"]
+        update = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
+        changed = lake.client.post(f"{lake.tables}/t", json=update)
+        assert changed.headers["etag"] == lake.load("t", {}).headers["etag"]
+        add_authority(lake.kernel, s3_server, f"s3://{s3_bucket}")
+        assert lake.create("u").headers["etag"] == lake.load("u", {}).headers["etag"]
+
+
+def test_a_first_load_works_out_once_what_keys_open(
+    key_lake: KeyLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key_lake.create("t")
+    counted: list[object] = []
+    scopes_of = vending._scopes
+
+    def count(*given: Any) -> Any:
+        counted.append(given)
+        return scopes_of(*given)
+
+    monkeypatch.setattr(vending, "_scopes", count)
+    assert key_lake.kernel.catalog.loader.load(key_lake.call(), key_lake.name("t")).storage_credentials
+    assert len(counted) == 1
 
 
 def test_without_keys_the_tag_is_another_once_the_authority_tells_something_else(key_lake: KeyLake) -> None:
